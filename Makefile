@@ -1,0 +1,103 @@
+# Everything that is done with this repository. "make" alone lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+# A half-written binary or list must not look finished.
+.DELETE_ON_ERROR:
+
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# The version is set below; without this a clone that belongs to another user
+# does not build ("error obtaining VCS status").
+export GOFLAGS ?= -buildvcs=false
+LDFLAGS  := -s -w -X main.release=$(VERSION)
+DEPS     := integration/scripts/install-deps.sh
+
+RACE     ?= -race
+TIMEOUT  ?= 20m
+RUN      ?= .
+BENCH    ?= .
+FUZZTIME ?= 30s
+
+##@ Use
+
+.PHONY: help
+help: ## list the targets and variables
+	@awk 'BEGIN {FS = ":.*## "} \
+	  /^##@ / {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@printf '\nVariables\n'
+	@printf '  %-17s %s\n' \
+	  AMQP_URL 'use this RabbitMQ for demo, test and bench instead of private ones' \
+	  RUN=REGEXP 'test: only tests that match' \
+	  RACE= 'test: without the race detector' \
+	  BENCH=REGEXP 'bench: only benchmarks that match' \
+	  FUZZTIME=30s 'fuzz: time for each target'
+
+.PHONY: build
+build: ## build bin/shardmq, a static binary
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/shardmq ./cmd/shardmq
+
+.PHONY: demo
+demo: build ## see it work: 10,000 messages through a sharded exchange
+	@$(DEPS) broker
+	@SHARDMQ_BINARY='$(CURDIR)/bin/shardmq' $(GO) run ./integration/demo
+
+##@ Develop
+
+# One run of the test runner, so that its summary is the last thing to read.
+# With the race detector the proxy that the integration tests start is built
+# with it as well. REQUIRE_BROKER makes a missing broker a failure.
+.PHONY: test
+test: ## run all tests, with the race detector and real brokers; install what is missing
+	@$(DEPS) broker clients $(if $(RACE),race)
+	@$(MAKE) --no-print-directory check
+	@$(GO) build $(RACE) -o bin/test/shardmq ./cmd/shardmq
+	REQUIRE_BROKER=1 SHARDMQ_BINARY='$(CURDIR)/bin/test/shardmq' \
+	  $(GO) test $(RACE) -shuffle=on -timeout $(TIMEOUT) -run '$(RUN)' ./...
+
+.PHONY: unit
+unit: ## run the tests that need no broker, in seconds
+	@$(GO) test -shuffle=on -run '$(RUN)' $$($(GO) list ./... | grep -v /integration)
+
+.PHONY: bench
+bench: build ## measure: benchmarks of every package, then messages/s beside a plain TCP relay
+	@$(DEPS) broker relay
+	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+	@SHARDMQ_BINARY='$(CURDIR)/bin/shardmq' $(GO) run ./integration/bench
+
+# The quick part of lint, without anything to install.
+.PHONY: check
+check: generated
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
+	  printf 'not formatted, run gofmt -w on:\n%s\n' "$$unformatted" >&2; exit 1; fi
+	@$(GO) vet ./...
+
+# Generated files must be what their generators make. They are made anew; if
+# that changes anything, what was there was out of date.
+.PHONY: generated
+generated:
+	@sums() { find . -name '*_gen.go' -not -path '*/node_modules/*' -print0 | sort -z | xargs -0r sha256sum; }; \
+	  before=$$(sums); $(GO) generate ./...; \
+	  if [ "$$before" != "$$(sums)" ]; then \
+	    printf 'generated files were out of date; they are up to date now, commit them\n' >&2; exit 1; fi
+
+.PHONY: lint
+lint: check ## check formatting, vet, generated code and, if it is installed, golangci-lint
+	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; \
+	  else echo 'golangci-lint is not installed: ran gofmt, go vet and the generators only'; fi
+
+# Go would spend most of the time on making interesting inputs shorter.
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME
+	@for package in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' "$$package" | grep '^Fuzz' || true); do \
+	    echo "== $$package $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "$$package"; \
+	  done; \
+	done
+
+.PHONY: clean
+clean: ## remove what was built and installed in this folder
+	rm -rf bin integration/clients/node/node_modules

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/shardmq/shardmq/config"
+	"github.com/shardmq/shardmq/frames"
+)
+
+// healthcheckCmd is "shardmq healthcheck", for containers without a shell.
+type healthcheckCmd struct {
+	Address string        `default:"127.0.0.1:5673" placeholder:"ADDR" help:"Address of the proxy. (default: ${default})"`
+	Ready   bool          `help:"Also fail when the proxy reaches no RabbitMQ node."`
+	Timeout time.Duration `default:"8s" placeholder:"DURATION" help:"Give up after this time. (default: ${default})"`
+}
+
+// Run fails unless the proxy answers.
+//
+// An AMQP header with a version that nobody speaks is answered with the right
+// one (AMQP 0-9-1 section 4.2.2): the proxy is alive, and RabbitMQ's log is
+// spared a broken handshake per check. With Ready the right header is sent,
+// and connection.start must follow, which comes from the broker.
+func (c *healthcheckCmd) Run(ctx context.Context, a *app) error {
+	if err := config.CheckNode(c.Address); err != nil {
+		return usagef("--address: %w", err)
+	}
+	if c.Timeout <= 0 {
+		return usagef("--timeout: is %s; give a duration above zero, e.g. 8s", c.Timeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", c.Address)
+	if err != nil {
+		return fmt.Errorf("not healthy: %w", err)
+	}
+	defer conn.Close()
+	deadline, _ := ctx.Deadline()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return fmt.Errorf("not healthy: %w", err)
+	}
+	check := alive
+	if c.Ready {
+		check = ready
+	}
+	if err := check(conn); err != nil {
+		return fmt.Errorf("not healthy: %s: %w", c.Address, err)
+	}
+	_, err = fmt.Fprintln(a.stdout, "healthy")
+	return err
+}
+
+func alive(conn io.ReadWriter) error {
+	if _, err := conn.Write([]byte{'A', 'M', 'Q', 'P', 0, 0, 0, 0}); err != nil {
+		return err
+	}
+	var answer [len(frames.ProtocolHeader)]byte
+	if _, err := io.ReadFull(conn, answer[:]); err != nil {
+		return fmt.Errorf("no answer: %w", err)
+	}
+	if answer != frames.ProtocolHeader {
+		return errors.New("what answers is no AMQP 0-9-1 server")
+	}
+	return nil
+}
+
+func ready(conn io.ReadWriter) error {
+	if _, err := conn.Write(frames.ProtocolHeader[:]); err != nil {
+		return err
+	}
+	frame, err := readFrame(bufio.NewReader(conn))
+	if err != nil {
+		return fmt.Errorf("no answer: %w", err)
+	}
+	switch frame.Method() {
+	case frames.ConnectionStartID:
+		return nil
+	case frames.ConnectionCloseID:
+		var m frames.ConnectionClose
+		if err := m.Decode(frame.Args()); err != nil {
+			return err
+		}
+		return fmt.Errorf("the proxy answers %d %s", m.ReplyCode, m.ReplyText)
+	}
+	return errors.New("what answers is no AMQP 0-9-1 server")
+}
+
+// readFrame reads one frame of at most the size that any peer must accept.
+func readFrame(r io.Reader) (frames.Frame, error) {
+	head := make([]byte, frames.HeadSize)
+	if _, err := io.ReadFull(r, head); err != nil {
+		return nil, err
+	}
+	size := binary.BigEndian.Uint32(head[3:])
+	if bytes.HasPrefix(head, frames.ProtocolHeader[:4]) || size > frames.MinFrameMax*16 {
+		return nil, errors.New("what answers is no AMQP 0-9-1 server")
+	}
+	frame := append(head, make([]byte, int(size)+1)...)
+	if _, err := io.ReadFull(r, frame[frames.HeadSize:]); err != nil {
+		return nil, err
+	}
+	return frames.Next(frame, 0)
+}

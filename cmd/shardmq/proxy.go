@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/shardmq/shardmq/config"
+	"github.com/shardmq/shardmq/proxy"
+	"github.com/shardmq/shardmq/shards"
+)
+
+// proxyCmd is "shardmq proxy". Flags have no default value here: an empty one
+// was not given, which is how flags are told from a file's settings.
+type proxyCmd struct {
+	Config    string   `short:"c" placeholder:"FILE" help:"Read everything from this YAML file. Not together with the flags below, except those for logging."`
+	Listen    []string `sep:"none" placeholder:"ADDR" help:"Address for clients, host:port. Repeatable. (default: ${listen})"`
+	Upstream  []string `sep:"none" placeholder:"URL" help:"RabbitMQ node: amqp://user:password@host:port/vhost. Repeat it for each node of a cluster. (default: ${upstream})"`
+	NodeName  []string `sep:"none" placeholder:"NAME" help:"Name of the node, such as rabbit@a, once for each --upstream and in their order. (default: learned from the broker, if there is one node)"`
+	Shard     []string `sep:"none" placeholder:"EXCHANGE=N" help:"Shard this exchange over N queues on each node. Repeatable."`
+	Hash      string   `placeholder:"NAME" help:"What places messages on shards: xxhash or phash2. (default: xxhash)"`
+	LogLevel  string   `placeholder:"LEVEL" help:"debug, info, warn or error. (default: info)"`
+	LogFormat string   `placeholder:"FORMAT" help:"console or json. (default: console)"`
+}
+
+// Run runs the proxy until ctx is cancelled.
+func (c *proxyCmd) Run(ctx context.Context, a *app) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	log, err := c.logger(a, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Sync() }() // a terminal cannot be synced: no news
+	o := options(cfg, log)
+	log.Info("starting", zap.String("version", o.Version), zap.Int("nodes", len(o.Nodes)), zap.Int("policies", len(cfg.Policies)))
+	if len(cfg.Policies) == 0 {
+		log.Warn("no policies: every exchange passes unchanged")
+	}
+	if err := a.run(ctx, o); err != nil {
+		return err
+	}
+	log.Info("stopped")
+	return nil
+}
+
+// load makes the configuration of the file or of the flags, never of both.
+func (c *proxyCmd) load() (*config.Config, error) {
+	if c.Config == "" {
+		return c.fromFlags()
+	}
+	var conflicts []string
+	for _, f := range []struct {
+		given     bool
+		flag, key string
+	}{
+		{c.Listen != nil, "--listen", "listeners"},
+		{c.Upstream != nil, "--upstream", "upstream"},
+		{c.NodeName != nil, "--node-name", "upstream.nodes[].name"},
+		{c.Shard != nil, "--shard", "policies"},
+		{c.Hash != "", "--hash", "policies[].definition.hash"},
+	} {
+		if f.given {
+			conflicts = append(conflicts, fmt.Sprintf("%s cannot be used with --config; set %s in %s, or leave out --config",
+				f.flag, f.key, c.Config))
+		}
+	}
+	if conflicts != nil {
+		return nil, usagef("%s", strings.Join(conflicts, "\n"))
+	}
+	return config.Load(c.Config)
+}
+
+// options translates a configuration for package proxy.
+func options(cfg *config.Config, log *zap.Logger) proxy.Options {
+	o := proxy.Options{
+		ControlUsername:  cfg.Upstream.Control.Username,
+		ControlPassword:  string(cfg.Upstream.Control.Password),
+		Policies:         shards.NewPolicies(cfg.Policies),
+		DialTimeout:      cfg.Upstream.DialTimeout,
+		HandshakeTimeout: cfg.Proxy.HandshakeTimeout,
+		DrainTimeout:     cfg.Proxy.DrainTimeout,
+		Log:              log,
+		Version:          version(),
+		Ready: func(addrs []net.Addr) {
+			for _, addr := range addrs {
+				log.Info("listening", zap.Stringer("address", addr))
+			}
+		},
+	}
+	for _, l := range cfg.Listeners {
+		o.Listeners = append(o.Listeners, l.Address)
+	}
+	for _, n := range cfg.Upstream.Nodes {
+		o.Nodes = append(o.Nodes, proxy.Node{Name: n.Name, Address: n.Address})
+	}
+	return o
+}

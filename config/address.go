@@ -1,0 +1,58 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// CheckListen checks the address of a listener: "host:port", or ":port" for
+// every interface. Port 0 lets the system choose a free one. The error says
+// what is wrong and what to do.
+func CheckListen(address string) error {
+	return checkAddress(address, "0.0.0.0:5673 or :5673", 0, false)
+}
+
+// CheckNode checks the address of a RabbitMQ node: "host:port".
+func CheckNode(address string) error {
+	return checkAddress(address, "rabbit-a.example:5672", 1, true)
+}
+
+func checkAddress(address, example string, leastPort int, needHost bool) error {
+	if address == "" {
+		return fmt.Errorf("is empty; give host:port, e.g. %s", example)
+	}
+	if strings.Contains(address, "://") {
+		// The URL may hold a password, so it is not repeated here.
+		return fmt.Errorf("is a URL; give only host:port, e.g. %s", example)
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("is %q; give host:port, e.g. %s (an IPv6 address stands in brackets: [::1]:5672)", clip(address), example)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil || n < leastPort || n > 65535 || port[0] == '+' {
+		return fmt.Errorf("has the port %q; give a number from %d to 65535, e.g. %s", clip(port), leastPort, example)
+	}
+	if host == "" && needHost {
+		return fmt.Errorf("is %q, without a host; give host:port, e.g. %s", address, example)
+	}
+	if strings.ContainsAny(host, " \t\r\n/@") {
+		return fmt.Errorf("has the host %q; give a host name or an IP address, e.g. %s", clip(host), example)
+	}
+	return nil
+}
+
+// CheckNodeName checks a node's name, which becomes a part of its shards' names.
+func CheckNodeName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("is empty; give the node's name as rabbitmqctl status shows it, e.g. rabbit@a")
+	case len(name) > maxName:
+		return fmt.Errorf("is %d bytes long; give at most %d", len(name), maxName)
+	case strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return fmt.Errorf("is %q; give a name without spaces, as rabbitmqctl status shows it, e.g. rabbit@a", clip(name))
+	}
+	return nil
+}

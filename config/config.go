@@ -1,0 +1,143 @@
+// Package config reads shardmq's YAML file.
+//
+// The file is read strictly: a key that is not known, a key given twice or a
+// value of the wrong type is a problem, and every problem of a file is
+// reported in one run, each with file, line, key and remedy. ${NAME} in a
+// value stands for an environment variable; it is replaced after the YAML has
+// been parsed, so that a variable's content is never taken for syntax.
+//
+// The keys are declared once, in schema.go; docs/config.md is compared with
+// that declaration by a test.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/shardmq/shardmq/shards"
+)
+
+// Values that hold where neither the file nor a flag says otherwise.
+const (
+	DefaultListen           = ":5673"
+	DefaultUsername         = "guest"
+	DefaultPassword         = "guest"
+	DefaultVhost            = "/"
+	DefaultDialTimeout      = 5 * time.Second
+	DefaultHandshakeTimeout = 10 * time.Second
+	DefaultDrainTimeout     = 10 * time.Second
+	DefaultLogLevel         = "info"
+	DefaultLogFormat        = "console"
+)
+
+// maxFileSize bounds what Load reads: far more than any real configuration,
+// and little enough that pointing at the wrong file does no harm.
+const maxFileSize = 1 << 20
+
+// Config is a complete, valid configuration. It is not changed after Load.
+type Config struct {
+	Listeners []Listener
+	Upstream  Upstream
+	Proxy     Proxy
+	Policies  []*shards.Policy // in the order of the file
+	Log       Log
+}
+
+// Listener is an address on which clients connect.
+type Listener struct {
+	Address string // "host:port" or ":port"; port 0 lets the system choose
+}
+
+// Upstream is the RabbitMQ that the proxy stands before.
+type Upstream struct {
+	Nodes       []Node
+	Control     Control
+	DialTimeout time.Duration
+}
+
+// Node is one RabbitMQ node. Name is empty only if it is the sole node: the
+// proxy then learns it from the broker.
+type Node struct {
+	Name    string
+	Address string
+}
+
+// Control holds the credentials of the proxy's own connections.
+type Control struct {
+	Username string
+	Password Secret
+}
+
+// Proxy holds the time limits of client connections.
+type Proxy struct {
+	HandshakeTimeout time.Duration
+	DrainTimeout     time.Duration
+}
+
+// Log says what is logged and how. Both fields are empty if the file does not
+// set them, so that a caller can tell a choice from a default.
+type Log struct {
+	Level  string // debug, info, warn, error
+	Format string // console, json
+}
+
+// Default returns a configuration with every default and no node.
+func Default() *Config {
+	return &Config{
+		Listeners: []Listener{{Address: DefaultListen}},
+		Upstream: Upstream{
+			Control:     Control{Username: DefaultUsername, Password: DefaultPassword},
+			DialTimeout: DefaultDialTimeout,
+		},
+		Proxy: Proxy{HandshakeTimeout: DefaultHandshakeTimeout, DrainTimeout: DefaultDrainTimeout},
+	}
+}
+
+// Load reads the file at path and expands environment variables with
+// os.LookupEnv. Whatever is wrong with the file comes back as Problems.
+func Load(path string) (*Config, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, Problems{{File: path, Text: err.Error()}}
+	}
+	return Parse(path, data, os.LookupEnv)
+}
+
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, errors.New("no such file; check the path")
+	case err != nil:
+		return nil, fmt.Errorf("cannot be read (%w); check its path and permissions", err)
+	case info.IsDir():
+		return nil, errors.New("is a directory; name the YAML file in it")
+	case info.Size() > maxFileSize:
+		return nil, fmt.Errorf("is larger than %d bytes; is it the right file?", maxFileSize)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot be read (%w); check its path and permissions", err)
+	}
+	return data, nil
+}
+
+// Parse reads data, the content of a configuration file. The name is only used
+// in problems. The lookup function returns an environment variable's value and
+// whether it is set.
+func Parse(name string, data []byte, lookup func(string) (string, bool)) (*Config, error) {
+	c := Default()
+	p := &parser{file: name, lookup: lookup, lines: map[string]int{}, policies: map[[2]string]int{}}
+	if root, ok := p.document(data); ok {
+		schema(c).read(p, place{node: root})
+		crossCheck(p, c)
+	}
+	if len(p.problems) > 0 {
+		p.problems.sort()
+		return nil, p.problems
+	}
+	return c, nil
+}

@@ -1,0 +1,181 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// shape is what a value must look like. Reading stores the value in the Config
+// that the shape was made for; keys lists the keys that exist below it.
+type shape interface {
+	read(p *parser, at place)
+	keys(k Key) []Key
+}
+
+// Key describes one key of the file, as docs/config.md lists it.
+type Key struct {
+	Path    string // "policies[].definition.hash"
+	Type    string
+	Default string // "required" if there is none; empty if the key may just be absent
+}
+
+// Keys returns every key that the file may have, in the order of the schema.
+func Keys() []Key { return schema(Default()).keys(Key{}) }
+
+// field is a key of a mapping.
+type field struct {
+	name     string
+	fallback string // the default, as documented
+	value    shape
+}
+
+// required marks a key without which the file is not complete.
+const required = "required"
+
+// object is a mapping with known keys.
+type object struct {
+	fields []field
+	// missing says what to do about a required key that is not there.
+	missing map[string]string
+	// done, if set, checks keys against each other.
+	done func(p *parser, at place)
+}
+
+func (o object) read(p *parser, at place) {
+	at = p.resolve(at)
+	if at.node.Kind != yaml.MappingNode {
+		p.fault(at, "is %s; give a mapping with the keys %s", describe(at.node), o.names())
+		return
+	}
+	seen := map[string]int{}
+	for i := 0; i+1 < len(at.node.Content); i += 2 {
+		o.readKey(p, at, seen, at.node.Content[i], at.node.Content[i+1])
+	}
+	for _, f := range o.fields {
+		if _, ok := seen[f.name]; !ok && f.fallback == required {
+			p.problem(at.node.Line, at.key(f.name), "is missing; %s", o.missing[f.name])
+		}
+	}
+	if o.done != nil {
+		o.done(p, at)
+	}
+}
+
+func (o object) readKey(p *parser, at place, seen map[string]int, key, value *yaml.Node) {
+	name := key.Value
+	path := at.key(name)
+	if name == "<<" {
+		p.problem(key.Line, path, "merge keys are not supported; write the keys out")
+		return
+	}
+	i := slices.IndexFunc(o.fields, func(f field) bool { return f.name == name })
+	if key.Kind != yaml.ScalarNode || i < 0 {
+		p.problem(key.Line, at.key(keyName(key)), "unknown key; %s", o.suggest(name))
+		return
+	}
+	if first, ok := seen[name]; ok {
+		p.problem(key.Line, path, "is given twice, first on line %d; keep one of the two", first)
+		return
+	}
+	seen[name] = key.Line
+	o.fields[i].value.read(p, place{node: value, path: path})
+}
+
+// keyName is how a message names an unknown key.
+func keyName(key *yaml.Node) string {
+	if key.Kind != yaml.ScalarNode {
+		return "(" + describe(key) + ")"
+	}
+	return clip(key.Value)
+}
+
+// suggest names the key that was probably meant, else all there are.
+func (o object) suggest(name string) string {
+	best, least := "", 3
+	for _, f := range o.fields {
+		if d := distance(strings.ToLower(strings.ReplaceAll(name, "_", "-")), f.name); d < least {
+			best, least = f.name, d
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("did you mean %s?", best)
+	}
+	return "known here: " + o.names()
+}
+
+func (o object) names() string {
+	var names []string
+	for _, f := range o.fields {
+		names = append(names, f.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (o object) keys(k Key) []Key {
+	var out []Key
+	if k.Path != "" {
+		k.Type = "mapping"
+		out = append(out, k)
+	}
+	for _, f := range o.fields {
+		path := place{path: k.Path}.key(f.name)
+		out = append(out, f.value.keys(Key{Path: path, Default: f.fallback})...)
+	}
+	return out
+}
+
+// list is a sequence. The item function makes the shape of the next element
+// and is called once per element.
+type list struct {
+	item    func() shape
+	example string
+	atLeast int
+}
+
+func (l list) read(p *parser, at place) {
+	at = p.resolve(at)
+	if at.node.Kind != yaml.SequenceNode {
+		p.fault(at, "is %s; give a list, e.g. %s", describe(at.node), l.example)
+		return
+	}
+	if len(at.node.Content) < l.atLeast {
+		p.fault(at, "is an empty list; give at least %d, e.g. %s", l.atLeast, l.example)
+	}
+	for i, n := range at.node.Content {
+		l.item().read(p, place{node: n, path: fmt.Sprintf("%s[%d]", at.path, i)})
+	}
+}
+
+func (l list) keys(k Key) []Key {
+	below := l.item().keys(Key{Path: k.Path + "[]"})
+	k.Type = "list"
+	if len(below) == 1 { // a list of scalars: one row says it all
+		k.Type = "list of " + below[0].Type
+		return []Key{k}
+	}
+	return append([]Key{k}, below[1:]...)
+}
+
+// distance is the Levenshtein distance of two names.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

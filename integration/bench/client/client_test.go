@@ -1,0 +1,79 @@
+package client_test
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardmq/shardmq/frames"
+	"github.com/shardmq/shardmq/integration/bench/client"
+	"github.com/shardmq/shardmq/integration/rig"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := rig.Cleanup(); err != nil {
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// What the client encodes is AMQP to a real broker too, and what it reads is exactly what was sent.
+func TestAgainstRabbitMQ(t *testing.T) {
+	broker, err := rig.StartNode(t.Context(), rig.NodeOptions{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, broker.Stop()) }()
+	conn, err := amqp.Dial(broker.URL)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }() // before the broker stops
+	ch, err := conn.Channel()
+	require.NoError(t, err)
+	_, err = ch.QueueDeclare("q", false, false, false, false, nil)
+	require.NoError(t, err)
+
+	const n, size = 5_003, 1024
+	c, err := client.Dial(t.Context(), broker.Addr)
+	require.NoError(t, err)
+	require.NoError(t, c.Call(&frames.ConfirmSelect{}, &frames.ConfirmSelectOk{}))
+	require.NoError(t, c.Confirmed(client.NewBatch("", []string{"q", "q", "nowhere"}, make([]byte, size)), n))
+	q, err := ch.QueueDeclarePassive("q", false, false, false, false, nil)
+	require.NoError(t, err)
+	require.Equal(t, n-n/3, q.Messages)
+
+	_, err = c.Consume("q", q.Messages, size)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+
+	c, err = client.Dial(t.Context(), broker.Addr)
+	require.NoError(t, err)
+	_, err = c.Consume("missing", 1, size)
+	require.ErrorContains(t, err, "404")
+	require.NoError(t, c.Close())
+
+	c, err = client.Dial(t.Context(), broker.Addr)
+	require.NoError(t, err)
+	defer func() { _ = c.Close() }() // the broker has closed the channel
+	require.NoError(t, c.Call(&frames.ConfirmSelect{}, &frames.ConfirmSelectOk{}))
+	require.ErrorContains(t, c.Confirmed(client.NewBatch("missing", []string{"k"}, nil), n), "404")
+}
+
+func TestCancelledContextEndsACall(t *testing.T) {
+	broker, err := rig.StartNode(t.Context(), rig.NodeOptions{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, broker.Stop()) }()
+	ctx, cancel := context.WithCancel(t.Context())
+	c, err := client.Dial(ctx, broker.Addr)
+	require.NoError(t, err)
+	defer func() { _ = c.Close() }() // closed by the context
+	require.NoError(t, c.Call(&frames.QueueDeclare{Queue: "empty"}, &frames.QueueDeclareOk{}))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Consume("empty", 1, 0)
+		ended <- err
+	}()
+	cancel()
+	require.Error(t, <-ended)
+}

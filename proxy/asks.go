@@ -1,0 +1,175 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/shardmq/shardmq/router"
+	"github.com/shardmq/shardmq/shards"
+)
+
+const (
+	askTimeout  = 10 * time.Second
+	tickEvery   = 5 * time.Second
+	rotateEvery = 200 * time.Millisecond
+)
+
+// runAsks sees to the router's questions. mu is held; whatever may take time runs in a goroutine of its own.
+func (s *session) runAsks(asks []router.Ask) {
+	for _, a := range asks {
+		switch a.Kind {
+		case router.AskLeave:
+			s.helpers.Go(a.Member.Leave)
+		case router.AskAttached:
+			a.Member.Attached(a.Queue, a.Delta)
+		case router.AskLog:
+			s.log.Warn(a.Text, zap.String("exchange", a.Exchange.Name))
+		default:
+			s.helpers.Go(func() { s.ask(a) })
+		}
+	}
+}
+
+// ask answers one question.
+func (s *session) ask(a router.Ask) {
+	defer s.guard()
+	ctx, cancel := context.WithTimeout(s.ctx, askTimeout)
+	defer cancel()
+	r := s.find(ctx, a)
+	if r.Err != nil && s.ctx.Err() == nil {
+		s.logRefusal(a, r.Err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rt.Answer(a, r)
+	s.after(nil)
+}
+
+func (s *session) find(ctx context.Context, a router.Ask) (r router.Answer) {
+	t := s.srv.topology(a.Exchange.Vhost)
+	if t == nil {
+		return router.Answer{Err: errors.New("the proxy is shutting down")}
+	}
+	switch a.Kind {
+	case router.AskResolve:
+		r.State, r.Err = t.Resolve(ctx, a.Exchange, a.Force)
+	case router.AskBindWords:
+		r.Err = t.BindWords(ctx, a.Exchange, a.Words)
+	case router.AskPrepareDeclare:
+		r.Plan, r.Err = t.PrepareDeclare(ctx, a.Exchange, a.Spec)
+	case router.AskForget:
+		t.Forget(ctx, a.Exchange)
+	case router.AskCounts:
+		r = counted(ctx, t, a.Exchange)
+	case router.AskJoin:
+		if r = counted(ctx, t, a.Exchange); r.Err == nil {
+			r.Member, r.Target, r.Err = t.Group(a.Exchange).Join(ctx, shards.JoinSpec{
+				Node: s.node.Name, Exclusive: a.Exclude, Mode: a.Exchange.Policy.Definition.Consumers,
+				Notify: func(to shards.Target) { s.retarget(a.Channel, a.Consumer, to) }})
+		}
+	}
+	return r
+}
+
+// counted is what every shard holds, after making those that are missing.
+func counted(ctx context.Context, t *shards.Topology, x *shards.Exchange) (r router.Answer) {
+	for _, force := range []bool{false, true} {
+		if r.State, r.Err = t.Resolve(ctx, x, force); r.Err != nil || r.State.Set == nil {
+			return r
+		}
+		if r.Counts, r.Err = t.Counts(ctx, x); r.Err != nil {
+			return r
+		}
+		r.State = x.State()
+		if r.State.Set == nil || len(r.Counts) != r.State.Set.Len() {
+			continue // changed in between
+		}
+		complete := true
+		for _, n := range r.Counts {
+			complete = complete && n.Exists
+		}
+		if complete {
+			return r
+		}
+	}
+	return r
+}
+
+// retarget hands a consumer its new target. The group calls it from other sessions' goroutines, so it must not wait here.
+func (s *session) retarget(channel uint16, consumer uint64, t shards.Target) {
+	go func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.ctx.Err() != nil {
+			return
+		}
+		s.rt.Retarget(channel, consumer, t)
+		s.after(nil)
+	}()
+}
+
+// logRefusal logs why the topology did not do what a client needed, once per question.
+func (s *session) logRefusal(a router.Ask, err error) {
+	fields := []zap.Field{zap.String("exchange", a.Exchange.Name), zap.String("vhost", a.Exchange.Vhost), zap.Error(err)}
+	var be *shards.BrokerError
+	if errors.As(err, &be) && be.Right != "" {
+		fields = append(fields, zap.String("missing_right", be.Right), zap.String("user", s.srv.o.ControlUsername))
+	}
+	s.log.Warn("sharded exchange not available", fields...)
+}
+
+// keepTime starts the timers that the router's state asks for. mu is held.
+func (s *session) keepTime() {
+	if s.ctx.Err() != nil {
+		return
+	}
+	if s.rt.Ops() > 0 && !s.ticking {
+		s.ticking = true
+		time.AfterFunc(tickEvery, s.tick)
+	}
+	if !s.turning && s.rt.HasRotating() {
+		s.turning = true
+		time.AfterFunc(rotateEvery, s.rotate)
+	}
+}
+
+func (s *session) tick() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ticking = false
+	if s.ctx.Err() == nil {
+		s.rt.Tick()
+		s.after(nil)
+	}
+}
+
+// rotate moves attachments of consumers whose prefetch is smaller than their number of shards.
+func (s *session) rotate() {
+	defer s.guard()
+	s.mu.Lock()
+	list := s.rt.Rotating()
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(s.ctx, askTimeout)
+	defer cancel()
+	for _, x := range list {
+		t := s.srv.topology(x.Vhost)
+		if t == nil {
+			continue
+		}
+		set, counts, err := s.srv.recentCounts(ctx, t, x)
+		if err != nil || set == nil || len(counts) != set.Len() {
+			continue // the node is away; the next turn sees
+		}
+		s.mu.Lock()
+		s.rt.Rotate(x, set, counts)
+		s.after(nil)
+		s.mu.Unlock()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turning = false
+	s.keepTime()
+}

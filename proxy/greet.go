@@ -1,0 +1,150 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/shardmq/shardmq/frames"
+)
+
+// greet reads the client's protocol header, connects to a node and passes the header on. It reports whether the session can start.
+func (s *session) greet() bool {
+	_ = s.client.SetDeadline(s.started.Add(s.srv.o.HandshakeTimeout))
+	var header [8]byte
+	if n, err := io.ReadFull(s.client, header[:]); err != nil {
+		if n == 0 {
+			s.quiet() // a port probe
+		} else {
+			s.cause(fmt.Errorf("protocol header: %w%s", err, spoken(header[:n])))
+		}
+		return false
+	}
+	if header != frames.ProtocolHeader {
+		s.cause(fmt.Errorf("not AMQP 0-9-1: the connection begins with %q%s", header[:], spoken(header[:])))
+		_, _ = s.client.Write(frames.ProtocolHeader[:]) // AMQP 0-9-1, 4.2.2: the version the server speaks
+		return false
+	}
+	conn, n, err := s.srv.dial(s.ctx)
+	if err != nil {
+		s.cause(err)
+		s.turnAway()
+		return false
+	}
+	n.clients.Add(1)
+	s.mu.Lock()
+	s.broker, s.node = conn, n
+	s.up = outlet{conn: conn, take: s.rt.TakeUp, size: s.rt.PendingUp}
+	ended := s.ctx.Err() != nil
+	s.mu.Unlock()
+	if ended {
+		return false
+	}
+	if _, err := conn.Write(header[:]); err != nil {
+		s.cause(fmt.Errorf("upstream %s: %w", n.Address, err))
+		s.turnAway()
+		return false
+	}
+	return true
+}
+
+// spoken guesses what a peer speaks that does not speak AMQP 0-9-1.
+func spoken(header []byte) string {
+	switch {
+	case header[0] == 0x16:
+		return " (TLS on a plain listener)"
+	case bytes.HasPrefix(header, []byte("GET ")), bytes.HasPrefix(header, []byte("POST")), bytes.HasPrefix(header, []byte("HEAD")):
+		return " (HTTP)"
+	case bytes.HasPrefix(header, []byte("AMQP")):
+		return " (another AMQP version)"
+	}
+	return ""
+}
+
+// turnAway tells a client that no node can be reached. Clients show a close text only once they have sent start-ok, so the
+// proxy gives them a start of its own first.
+func (s *session) turnAway() {
+	caps := frames.AppendBool(nil, "authentication_failure_close", true)
+	start := &frames.ConnectionStart{VersionMinor: 9, Mechanisms: []byte("PLAIN AMQPLAIN"), Locales: []byte("en_US"),
+		ServerProperties: frames.AppendTable(frames.AppendString(nil, "product", "shardmq"), "capabilities", caps)}
+	_ = s.client.SetDeadline(time.Now().Add(closeOkWait))
+	if _, err := s.client.Write(frames.AppendMethod(nil, 0, start)); err != nil {
+		return
+	}
+	if err := s.readMethod(); err != nil {
+		return
+	}
+	e := frames.Exception{Code: frames.ConnectionForced, Text: "shardmq cannot reach the broker"}
+	if _, err := s.client.Write(frames.AppendMethod(nil, 0, &frames.ConnectionClose{ReplyCode: uint16(e.Code), ReplyText: e.ReplyText()})); err != nil {
+		return
+	}
+	_ = s.readMethod() // close-ok
+}
+
+// readMethod reads one frame of the client's and drops it.
+func (s *session) readMethod() error {
+	var head [frames.HeadSize]byte
+	if _, err := io.ReadFull(s.client, head[:]); err != nil {
+		return err
+	}
+	h := frames.ParseHead(head[:])
+	if err := h.Check(largeBuffer); err != nil {
+		return err
+	}
+	_, err := io.CopyN(io.Discard, s.client, int64(h.Size)+1)
+	return err
+}
+
+// cause remembers why the session ends; the first cause counts.
+func (s *session) cause(err error) {
+	if err != nil {
+		s.endCause.CompareAndSwap(nil, &err)
+	}
+}
+
+// quiet ends the session without a line in the log.
+func (s *session) quiet() { s.silent = true }
+
+// note remembers a write error as a cause.
+func (s *session) note(o *outlet, err error) {
+	side := "client"
+	if o == &s.up {
+		side = "upstream"
+	}
+	s.cause(fmt.Errorf("write to %s: %w", side, err))
+}
+
+// finish closes what is open, gives the consumers' shards back and logs the connection's one line.
+func (s *session) finish() {
+	s.mu.Lock()
+	vhost := s.rt.Vhost()
+	complete := s.rt.Closed()
+	s.rt.Shutdown()
+	s.runAsks(s.rt.TakeAsks())
+	s.cutLocked(net.ErrClosed)
+	s.mu.Unlock()
+	s.helpers.Wait()
+	if s.node != nil {
+		s.node.clients.Add(-1)
+	}
+	if s.silent {
+		return
+	}
+	fields := []zap.Field{zap.String("vhost", vhost), zap.Duration("lasted", time.Since(s.started)),
+		zap.Int64("bytes_to_broker", s.up.total), zap.Int64("bytes_to_client", s.down.total)}
+	if s.node != nil {
+		fields = append(fields, zap.String("upstream", s.node.Address))
+	}
+	cause := *s.endCause.Load()
+	switch {
+	case complete || errors.Is(cause, io.EOF) && complete:
+		s.log.Info("connection closed", fields...)
+	default:
+		s.log.Warn("connection ended", append(fields, zap.Error(cause))...)
+	}
+}

@@ -1,0 +1,139 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+)
+
+// reader reads one socket into a pooled buffer that it holds only while there is something in it.
+// It is used by one goroutine.
+type reader struct {
+	conn net.Conn
+	raw  syscall.RawConn // nil: conn is not a socket (tests, TLS)
+	buf  *[]byte         // nil while empty
+	r, w int             // unread octets are (*buf)[r:w]
+	want int             // size of the next buffer
+
+	readable func(fd uintptr) bool // made once: a closure per read would be an allocation per read
+	n        int
+	err      error
+}
+
+func newReader(conn net.Conn) *reader {
+	d := &reader{conn: conn, want: smallBuffer}
+	if sc, ok := conn.(syscall.Conn); ok {
+		if raw, err := sc.SyscallConn(); err == nil {
+			d.raw = raw
+			d.readable = d.tryRead
+		}
+	}
+	return d
+}
+
+// unread is what has been read and not yet been consumed. It stays valid until the next fill.
+func (d *reader) unread() []byte {
+	if d.buf == nil {
+		return nil
+	}
+	return (*d.buf)[d.r:d.w]
+}
+
+// consume gives up the first n unread octets, and the buffer when none are left.
+func (d *reader) consume(n int) {
+	d.r += n
+	if d.r == d.w {
+		d.r, d.w = 0, 0
+		d.release()
+	}
+}
+
+func (d *reader) release() {
+	if d.buf != nil {
+		putBuffer(d.buf)
+		d.buf = nil
+	}
+}
+
+// fill reads more, waiting until something is there. need is how many unread octets the caller must be able to have at
+// once (0: no matter). io.EOF: the peer has closed its side.
+func (d *reader) fill(need int) error {
+	if d.buf != nil {
+		d.makeRoom(need)
+	}
+	if d.raw == nil {
+		if d.buf == nil {
+			d.buf = getBuffer(max(d.want, need))
+		}
+		n, err := d.conn.Read((*d.buf)[d.w:])
+		d.w += n
+		if n > 0 {
+			return nil
+		}
+		return err
+	}
+	d.want = max(d.want, need)
+	if err := d.raw.Read(d.readable); err != nil {
+		return err
+	}
+	if d.err != nil {
+		return os.NewSyscallError("read", d.err)
+	}
+	if d.n == 0 {
+		return io.EOF
+	}
+	d.w += d.n
+	d.adapt()
+	return nil
+}
+
+// makeRoom moves the unread octets, part of one frame, to where need octets fit.
+func (d *reader) makeRoom(need int) {
+	old := *d.buf
+	have := d.w - d.r
+	if d.r > 0 {
+		copy(old, old[d.r:d.w])
+		d.r, d.w = 0, have
+	}
+	if need > len(old) || have == len(old) {
+		d.buf = getBuffer(max(need, 2*have))
+		copy(*d.buf, old[:have])
+		putBuffer(&old)
+	}
+}
+
+// adapt picks the size of the next buffer: large while reads fill the small one.
+func (d *reader) adapt() {
+	switch {
+	case d.w == len(*d.buf):
+		d.want = largeBuffer
+	case d.w < smallBuffer:
+		d.want = smallBuffer
+	}
+}
+
+// tryRead reads what is there without waiting. While nothing is, an empty reader holds no buffer.
+func (d *reader) tryRead(fd uintptr) bool {
+	if d.buf == nil {
+		d.buf = getBuffer(d.want)
+	}
+	for {
+		d.n, d.err = syscall.Read(int(fd), (*d.buf)[d.w:])
+		if !errors.Is(d.err, syscall.EINTR) {
+			break
+		}
+	}
+	if errors.Is(d.err, syscall.EAGAIN) {
+		d.n, d.err = 0, nil
+		if d.w == 0 {
+			d.release()
+		}
+		return false
+	}
+	if d.n < 0 {
+		d.n = 0
+	}
+	return true
+}

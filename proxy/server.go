@@ -1,0 +1,191 @@
+package proxy
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/shardmq/shardmq/router"
+	"github.com/shardmq/shardmq/shards"
+	"github.com/shardmq/shardmq/shards/control"
+)
+
+// countsMaxAge is how old message counts may be that only steer the rotation of attachments.
+const countsMaxAge = 150 * time.Millisecond
+
+// server is a running proxy.
+type server struct {
+	o         Options
+	log       *zap.Logger
+	tagPrefix string
+	nodes     []*node
+
+	mu       sync.Mutex // a leaf: nothing else is locked under it, save by newTopology
+	sessions map[*session]struct{}
+	vhosts   map[string]*shards.Topology
+	counts   map[*shards.Exchange]*countsEntry
+	closing  bool
+
+	running sync.WaitGroup // sessions
+	nextID  atomic.Uint64
+}
+
+// node is an upstream node and how many clients are connected to it.
+type node struct {
+	Node
+	clients atomic.Int64
+}
+
+type countsEntry struct {
+	mu     sync.Mutex
+	at     time.Time
+	set    *shards.Set
+	counts []shards.Count
+}
+
+// Run serves until ctx is cancelled, then drains: it stops accepting, sends every client connection.close 320, and
+// cuts those that are still there after the drain time. It returns nil after a clean stop, *ListenError when an address
+// cannot be listened on.
+func Run(ctx context.Context, o Options) error {
+	o.defaults()
+	if len(o.Nodes) == 0 {
+		return errors.New("no upstream node configured")
+	}
+	s := &server{o: o, log: o.Log, sessions: map[*session]struct{}{}, vhosts: map[string]*shards.Topology{},
+		counts: map[*shards.Exchange]*countsEntry{}}
+	var random [6]byte
+	_, _ = rand.Read(random[:]) // never fails
+	s.tagPrefix = "shardmq-" + hex.EncodeToString(random[:]) + "-"
+	for _, n := range o.Nodes {
+		s.nodes = append(s.nodes, &node{Node: n})
+	}
+	listeners, err := listen(ctx, o.Listeners)
+	if err != nil {
+		return err
+	}
+	for _, p := range o.Policies.All() {
+		s.topology(p.Vhost).Start(ctx)
+	}
+	var accepting sync.WaitGroup
+	addrs := make([]net.Addr, len(listeners))
+	for i, l := range listeners {
+		addrs[i] = l.Addr()
+		accepting.Go(func() { s.accept(ctx, l) })
+	}
+	if o.Ready != nil {
+		o.Ready(addrs)
+	}
+	<-ctx.Done()
+	for _, l := range listeners {
+		_ = l.Close()
+	}
+	accepting.Wait()
+	s.drain()
+	return s.closeTopologies()
+}
+
+// drain tells every client that the proxy goes, and waits for them, but not for ever.
+func (s *server) drain() {
+	s.mu.Lock()
+	s.closing = true
+	open := make([]*session, 0, len(s.sessions))
+	for each := range s.sessions {
+		open = append(open, each)
+	}
+	s.mu.Unlock()
+	s.log.Info("draining", zap.Int("connections", len(open)), zap.Duration("at_most", s.o.DrainTimeout))
+	for _, each := range open {
+		each.goAway()
+	}
+	timer := time.AfterFunc(s.o.DrainTimeout, func() {
+		for _, each := range open {
+			each.cut(errDrained)
+		}
+	})
+	s.running.Wait()
+	timer.Stop()
+}
+
+func (s *server) closeTopologies() error {
+	s.mu.Lock()
+	vhosts := s.vhosts
+	s.vhosts = nil
+	s.mu.Unlock()
+	for _, t := range vhosts {
+		if err := t.Close(); err != nil {
+			s.log.Debug("control connection closed badly", zap.Error(err))
+		}
+	}
+	return nil
+}
+
+// topology returns the topology of a virtual host, nil when no policy concerns it.
+func (s *server) topology(vhost string) *shards.Topology {
+	if len(s.o.Policies.ForVhost(vhost)) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.vhosts[vhost]; t != nil || s.vhosts == nil {
+		return t
+	}
+	log := zapLogger{s.log.With(zap.String("vhost", vhost)).Sugar()}
+	brokers := make([]shards.Broker, len(s.nodes))
+	for i, n := range s.nodes {
+		brokers[i] = control.New(control.Options{Node: n.Name, Address: n.Address, Vhost: vhost,
+			Username: s.o.ControlUsername, Password: s.o.ControlPassword, ConnectTimeout: s.o.DialTimeout, Log: log})
+	}
+	t := shards.NewTopology(vhost, s.o.Policies, brokers, log)
+	s.vhosts[vhost] = t
+	return t
+}
+
+// open gives the router its directory; a nil *Topology must not become a non-nil interface.
+func (s *server) open(vhost string) router.Directory {
+	if t := s.topology(vhost); t != nil {
+		return t
+	}
+	return nil
+}
+
+// recentCounts is Topology.Counts shared by all sessions for a moment.
+func (s *server) recentCounts(ctx context.Context, t *shards.Topology, x *shards.Exchange) (*shards.Set, []shards.Count, error) {
+	s.mu.Lock()
+	e := s.counts[x]
+	if e == nil {
+		e = &countsEntry{}
+		s.counts[x] = e
+	}
+	s.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if time.Since(e.at) > countsMaxAge {
+		set := x.State().Set
+		counts, err := t.Counts(ctx, x)
+		if err != nil {
+			return nil, nil, err
+		}
+		e.at, e.set, e.counts = time.Now(), set, counts
+	}
+	return e.set, e.counts, nil
+}
+
+func serverTag() string {
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(random[:])
+}
+
+// zapLogger is zap as package shards wants it.
+type zapLogger struct{ s *zap.SugaredLogger }
+
+func (l zapLogger) Info(msg string, kv ...any) { l.s.Infow(msg, kv...) }
+func (l zapLogger) Warn(msg string, kv ...any) { l.s.Warnw(msg, kv...) }

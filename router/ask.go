@@ -1,0 +1,93 @@
+package router
+
+import "github.com/shardmq/shardmq/shards"
+
+// AskKind names a question to the proxy.
+type AskKind uint8
+
+const (
+	// AskResolve: what is this exchange, and make its shards. Force skips what is remembered.
+	AskResolve AskKind = iota + 1
+	// AskBindWords: bind shard keys of Words words on every shard.
+	AskBindWords
+	// AskPrepareDeclare: how must the client's exchange.declare (Spec) be sent.
+	AskPrepareDeclare
+	// AskCounts: messages and consumers of every shard, after making those that are missing.
+	AskCounts
+	// AskForget: the exchange is gone.
+	AskForget
+	// AskJoin: a client's consumer joins the exchange's group.
+	AskJoin
+	// AskLeave: Member leaves its group. Not answered.
+	AskLeave
+	// AskAttached: Member's attachments on Queue changed by Delta. Not answered.
+	AskAttached
+	// AskLog: a finding for the operator (Text). Not answered.
+	AskLog
+)
+
+// Ask is a question to the proxy, answered by Conn.Answer unless its kind says otherwise.
+type Ask struct {
+	Kind     AskKind
+	Channel  uint16
+	Op       uint64 // which composition asks; 0: none
+	Exchange *shards.Exchange
+	Force    bool
+	Words    int
+	Spec     shards.ExchangeSpec
+	Consumer uint64 // AskJoin: names the consumer in later Retarget calls
+	Exclude  bool   // AskJoin: exclusive
+	Member   *shards.Member
+	Queue    string
+	Delta    int
+	Text     string
+}
+
+// Answer is the reply to an Ask.
+type Answer struct {
+	State  *shards.State
+	Counts []shards.Count // in the order of State.Set
+	Plan   shards.DeclarePlan
+	Member *shards.Member
+	Target shards.Target
+	Err    error
+}
+
+// Answer hands the router the reply to a question. A late answer (its channel closed, its composition timed out)
+// changes nothing, save that a membership it brings is given back.
+func (c *Conn) Answer(a Ask, r Answer) {
+	ch := c.channel(a.Channel)
+	if ch == nil || ch.op == nil || ch.op.id != a.Op || ch.op.answer == nil {
+		if a.Op == 0 && ch != nil && a.Kind == AskResolve {
+			c.healed(ch, a.Exchange, r)
+		}
+		if r.Member != nil {
+			c.asks = append(c.asks, Ask{Kind: AskLeave, Member: r.Member})
+		}
+		return
+	}
+	o := ch.op
+	if r.Err != nil {
+		if r.Member != nil {
+			c.asks = append(c.asks, Ask{Kind: AskLeave, Member: r.Member})
+		}
+		c.raise(ch, exceptionOf(r.Err, o.method))
+		return
+	}
+	o.answer(r)
+}
+
+// Retarget gives a consumer the shards it shall cover from now on. Targets of an older version are ignored.
+func (c *Conn) Retarget(channel uint16, consumer uint64, t shards.Target) {
+	ch := c.channel(channel)
+	if ch == nil {
+		return
+	}
+	for _, k := range ch.consumers {
+		if k.id == consumer && t.Version > k.target.Version {
+			k.target = t
+			ch.dirty = true
+		}
+	}
+	c.kick(ch)
+}

@@ -1,0 +1,252 @@
+package router
+
+import (
+	"github.com/shardmq/shardmq/frames"
+	"github.com/shardmq/shardmq/shards"
+)
+
+// BrokerBody decides on a body frame from its head alone.
+func (c *Conn) BrokerBody(h frames.Head) Verdict {
+	if c.state == connClosingProxy || c.state == connClosed {
+		return Drop
+	}
+	ch := c.channel(h.Channel)
+	if ch == nil {
+		return Forward
+	}
+	ch.down.body(h.Size)
+	if ch.state == chanClosingProxy && !ch.finishing {
+		return Drop
+	}
+	return Forward
+}
+
+// BrokerSent tells the router that the last octet of a body frame is through: what waited behind the content goes out.
+func (c *Conn) BrokerSent(id uint16) {
+	ch := c.channel(id)
+	if ch == nil || ch.down.active() {
+		return
+	}
+	c.contentEnd(ch)
+}
+
+func (c *Conn) contentEnd(ch *channel) {
+	ch.finishing = false
+	if len(ch.deferred) > 0 {
+		c.down = append(c.down, ch.deferred...)
+		ch.deferred = ch.deferred[:0]
+	}
+}
+
+// BrokerFrame decides on one whole frame from the broker (a body frame goes to BrokerBody).
+func (c *Conn) BrokerFrame(f frames.Frame) Verdict {
+	id := f.Channel()
+	if id == 0 {
+		return c.brokerControl(f)
+	}
+	if c.state == connClosingProxy || c.state == connClosed {
+		return Drop
+	}
+	ch := c.channel(id)
+	if ch == nil {
+		return Forward
+	}
+	if f.Type() == frames.TypeHeader {
+		return c.brokerHeader(ch, f)
+	}
+	if f.Type() != frames.TypeMethod {
+		return Forward
+	}
+	m := f.Method()
+	if ch.state == chanClosingProxy {
+		return c.brokerClosingProxy(ch, m)
+	}
+	switch m {
+	case frames.BasicDeliverID:
+		ch.down.wantHeader = true
+		if len(ch.slots) == 0 {
+			return Forward
+		}
+		return c.deliver(ch, f)
+	case frames.BasicAckID, frames.BasicNackID:
+		return Forward
+	case frames.BasicReturnID:
+		ch.down.wantHeader = true
+		return Forward
+	case frames.BasicCancelID:
+		return c.brokerCancel(ch, f)
+	case frames.ChannelCloseID:
+		return c.brokerClose(ch, f)
+	case frames.ChannelCloseOkID:
+		c.dropChannel(ch)
+		return Forward
+	}
+	return c.brokerReply(ch, m, f)
+}
+
+func (c *Conn) brokerHeader(ch *channel, f frames.Frame) Verdict {
+	ch.down.header(f)
+	v := Forward
+	if ch.state == chanClosingProxy && !ch.finishing {
+		v = Drop
+	}
+	if !ch.down.active() {
+		if v == Forward {
+			c.down = append(c.down, f...)
+			c.contentEnd(ch)
+		}
+		return Drop
+	}
+	return v
+}
+
+// deliver gives a delivery of an attachment the client's own consumer tag.
+func (c *Conn) deliver(ch *channel, f frames.Frame) Verdict {
+	d, ok := frames.ParseDeliver(f.Args())
+	if !ok {
+		return Forward
+	}
+	a := c.attachmentOf(ch, d.ConsumerTag)
+	if a == nil {
+		return Forward
+	}
+	if a.of.prefetch > 0 {
+		a.unacked++
+		a.of.unacked++
+		ch.unacked.push(d.DeliveryTag, a)
+	}
+	c.down = frames.AppendDeliverWithTag(c.down, f, a.of.tag)
+	return Drop
+}
+
+// brokerReply handles the broker's reply to a request, the client's or the proxy's.
+func (c *Conn) brokerReply(ch *channel, m frames.MethodID, f frames.Frame) Verdict {
+	if ch.swallow > 0 {
+		ch.swallow--
+		return Drop
+	}
+	if o := ch.op; o != nil && o.want > 0 && ch.outstanding == 0 {
+		return o.reply(f)
+	}
+	switch m {
+	case frames.BasicGetOkID:
+		ch.down.wantHeader = true
+	case frames.BasicConsumeOkID:
+		var ok frames.BasicConsumeOk
+		if c.dir != nil && ok.Decode(f.Args()) == nil {
+			ch.ownTag(ok.ConsumerTag)
+		}
+	case frames.BasicCancelOkID:
+		var ok frames.BasicCancelOk
+		if len(ch.tags) > 0 && ok.Decode(f.Args()) == nil {
+			delete(ch.tags, ok.ConsumerTag)
+		}
+	case frames.TxCommitOkID:
+		c.committed(ch)
+	}
+	if ch.outstanding > 0 {
+		ch.outstanding--
+		if ch.outstanding == 0 && (ch.dirty || len(ch.held) > 0) {
+			// The reply itself comes first: what is held may be answered at once.
+			c.down = append(c.down, f...)
+			c.settle(ch)
+			return Drop
+		}
+	}
+	return Forward
+}
+
+// brokerClose passes the broker's channel.close. What the client sends on the channel from now on is dropped until its close-ok.
+func (c *Conn) brokerClose(ch *channel, f frames.Frame) Verdict {
+	ch.state = chanClosingBroker
+	ch.down = content{}
+	ch.deferred = nil
+	v := Forward
+	if edited, ok := c.editClose(ch, f); ok {
+		c.down = append(c.down, edited...)
+		v = Drop
+	}
+	for _, k := range ch.consumers {
+		c.forgetConsumer(ch, k)
+	}
+	c.endOp(ch)
+	c.clearHeld(ch)
+	c.afterHold()
+	return v
+}
+
+// editClose words a refusal of something the proxy did for the client in the client's terms.
+func (c *Conn) editClose(ch *channel, f frames.Frame) (frames.Frame, bool) {
+	if ch.op == nil {
+		return nil, false
+	}
+	var m frames.ChannelClose
+	if m.Decode(f.Args()) != nil {
+		return nil, false
+	}
+	text := aboutShard(ch, m.ReplyText)
+	if ch.translated != nil {
+		text = ownTerms(text, ch.translated)
+	}
+	if text == m.ReplyText {
+		return nil, false
+	}
+	e := frames.Exception{Code: frames.Code(m.ReplyCode)}
+	e.Text = trimName(text, e.Code)
+	m.ReplyText = e.ReplyText()
+	return frames.AppendMethod(nil, ch.id, &m), true
+}
+
+// brokerClosingProxy drops what the broker sends on a channel that the proxy has closed.
+func (c *Conn) brokerClosingProxy(ch *channel, m frames.MethodID) Verdict {
+	switch m {
+	case frames.BasicDeliverID, frames.BasicReturnID, frames.BasicGetOkID:
+		ch.down.wantHeader = true
+	case frames.ChannelCloseID: // both at once
+		c.sendUp(ch, &frames.ChannelCloseOk{})
+	case frames.ChannelCloseOkID:
+		ch.brokerOK = true
+		c.closed(ch)
+	}
+	return Drop
+}
+
+// brokerCancel: the broker has ended a consumer, its queue is gone. The proxy makes the shard again and attaches anew; the client
+// hears of it only when nothing is left.
+func (c *Conn) brokerCancel(ch *channel, f frames.Frame) Verdict {
+	var m frames.BasicCancel
+	if m.Decode(f.Args()) != nil {
+		return Forward
+	}
+	a := c.attachmentOf(ch, []byte(m.ConsumerTag))
+	if a == nil {
+		delete(ch.tags, m.ConsumerTag)
+		if !c.clientCN {
+			return Drop // the capability is announced for every client, but this one did not ask for it
+		}
+		return Forward
+	}
+	c.endAttachment(ch, a)
+	c.asks = append(c.asks, Ask{Kind: AskResolve, Channel: ch.id, Exchange: a.of.x, Force: true})
+	return Drop
+}
+
+// healed goes on after a lost attachment, with what the exchange is now.
+func (c *Conn) healed(ch *channel, x *shards.Exchange, r Answer) {
+	gone := r.Err != nil || r.State == nil || r.State.Set == nil || r.State.Set.Len() == 0
+	for _, tag := range sortedTags(ch) {
+		k := ch.consumers[tag]
+		if k.x != x || k.leaving {
+			continue
+		}
+		if gone && len(k.atts) == 0 {
+			if c.clientCN {
+				c.sendDown(ch, &frames.BasicCancel{ConsumerTag: k.tag, NoWait: true})
+			}
+			c.forgetConsumer(ch, k)
+			continue
+		}
+		ch.dirty = ch.dirty || !gone
+	}
+	c.kick(ch)
+}

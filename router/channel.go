@@ -1,0 +1,153 @@
+package router
+
+import (
+	"github.com/shardmq/shardmq/frames"
+	"github.com/shardmq/shardmq/shards"
+)
+
+// chanState is where a channel stands.
+//
+//	open ──close from client──▶ closingClient ──broker's close-ok──▶ gone
+//	  ├────close from broker──▶ closingBroker ──client's close-ok──▶ gone   (client frames dropped)
+//	  └────raise──────────────▶ closingProxy  ──both close-oks─────▶ gone   (frames of both dropped)
+type chanState uint8
+
+const (
+	chanOpen chanState = iota
+	chanClosingClient
+	chanClosingBroker
+	chanClosingProxy
+)
+
+// content is the progress of one message (method, header, bodies) in one direction of a channel.
+type content struct {
+	wantHeader bool
+	left       uint64 // body octets to come
+}
+
+func (m *content) active() bool { return m.wantHeader || m.left > 0 }
+
+// header takes the body size from a content header frame and reports whether the message is complete already.
+func (m *content) header(f frames.Frame) {
+	m.wantHeader = false
+	m.left, _ = frames.ContentBodySize(f.Payload())
+}
+
+func (m *content) body(size uint32) { m.left -= min(m.left, uint64(size)) }
+
+// channel is the state of one channel. Fields that only pseudo-queues need stay nil until the first of them.
+type channel struct {
+	id    uint16
+	state chanState
+
+	up, down    content
+	outstanding int  // client's requests the broker has not answered
+	swallow     int  // replies to requests of our own whose composition was given up
+	tx          bool // tx.select seen
+
+	// The publish whose header is to come: shard keys to add, or what to hash once the header is there.
+	keys    []string
+	hashed  []*shards.State // exchanges whose hash needs the header (phash2)
+	pending []byte          // routing key, for hashed
+
+	op       *op
+	held     []byte // whole client frames that wait, in order
+	resuming bool   // held frames are being decided on
+	heldPub  bool   // a publish is among them
+	heldTx   bool   // a tx method is among them
+	deferred []byte // own frames for the client, behind the content under way
+
+	translated *frames.ExchangeDeclare // the client's, while the broker decides on our version of it
+
+	last      *shards.Exchange // the last declared queue, when it is a pseudo-queue
+	getFrom   int              // where the next basic.get starts
+	prefetch  uint16           // basic.qos global=false of the client
+	consumers map[string]*consumer
+	tags      map[string]struct{} // consumer tags on ordinary queues
+	slots     []*attachment       // by number in the attachment's tag
+	unacked   ring
+	txAcks    []frames.Ack
+	dirty     bool // consumers' attachments differ from their targets
+
+	clientOK, brokerOK bool // closingProxy: close-ok seen from
+	finishing          bool // closingProxy: a content to the client was under way and is let through
+}
+
+func (ch *channel) quiet() bool {
+	return ch.state == chanOpen && ch.op == nil && len(ch.held) == 0 && ch.outstanding == 0 && !ch.up.active()
+}
+
+func (c *Conn) openChannel(id uint16) *channel {
+	for int(id) >= len(c.chans) {
+		c.chans = append(c.chans, nil)
+	}
+	ch := &channel{id: id}
+	c.chans[id] = ch
+	return ch
+}
+
+// dropChannel forgets the channel; its consumers leave their groups.
+func (c *Conn) dropChannel(ch *channel) {
+	for _, k := range ch.consumers {
+		c.forgetConsumer(ch, k)
+	}
+	c.endOp(ch)
+	c.clearHeld(ch)
+	c.chans[ch.id] = nil
+	c.afterHold()
+}
+
+// raise closes one channel towards both sides. A hard code closes the connection.
+func (c *Conn) raise(ch *channel, e *frames.Exception) {
+	if e.Code.Hard() && e.Code != frames.InternalError {
+		c.RaiseConnection(e)
+		return
+	}
+	if ch.state != chanOpen || c.Closing() {
+		return
+	}
+	// A content of the client's cannot be under way upstream: a composition starts between contents and holds what follows.
+	ch.state = chanClosingProxy
+	ch.finishing = ch.down.active()
+	if ch.op != nil {
+		ch.swallow += ch.op.want
+	}
+	c.sendDown(ch, &frames.ChannelClose{ReplyCode: uint16(e.Code), ReplyText: e.ReplyText(), ClassID: e.Method.Class(), MethodID: e.Method.Method()})
+	c.sendUp(ch, &frames.ChannelClose{ReplyCode: uint16(frames.ReplySuccess), ReplyText: "closed by shardmq"})
+	for _, k := range ch.consumers {
+		c.forgetConsumer(ch, k)
+	}
+	c.endOp(ch)
+	c.clearHeld(ch)
+	c.afterHold()
+}
+
+// closed ends a closingProxy channel once both sides have said close-ok, and deals with what the client sent meanwhile
+// (it may open the channel anew at once).
+func (c *Conn) closed(ch *channel) {
+	if !ch.clientOK || !ch.brokerOK {
+		return
+	}
+	held := ch.held
+	ch.held = nil
+	c.held -= len(held)
+	if len(held) > 0 {
+		c.holding--
+	}
+	c.dropChannel(ch)
+	c.replay(held)
+}
+
+// replay feeds held client frames to the router again.
+func (c *Conn) replay(b []byte) {
+	for len(b) > 0 {
+		f, err := frames.Next(b, 0)
+		if err != nil {
+			return // held frames were whole when they came
+		}
+		b = b[len(f):]
+		if c.ClientFrame(f) == Forward {
+			c.up = append(c.up, f...)
+		}
+	}
+}

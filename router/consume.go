@@ -1,0 +1,276 @@
+package router
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/shardmq/shardmq/frames"
+	"github.com/shardmq/shardmq/shards"
+)
+
+// consumer is one basic.consume of the client's on a pseudo-queue. Its group says which shards it covers (target); it holds
+// an attachment, a consumer of the broker's, on each, as far as its prefetch allows.
+type consumer struct {
+	id       uint64
+	x        *shards.Exchange
+	member   *shards.Member
+	consume  frames.BasicConsume // the client's request; arguments owned
+	tag      string
+	prefetch int // 0: unlimited
+	target   shards.Target
+	atts     []*attachment
+	served   map[string]uint64 // when each shard last got an attachment, in turns
+	unacked  int               // all its unacknowledged deliveries, of ended attachments too
+	starved  bool              // shards without attachment for want of room in the prefetch
+	turn     uint64
+	leaving  bool // basic.cancel seen
+	confirm  bool // consume-ok is owed to the client
+	tried    bool // within one op: its missing shards have been looked at
+	rotating bool // counted in Conn.rotating
+}
+
+// attachment is one upstream consumer on one shard.
+type attachment struct {
+	of      *consumer
+	queue   string
+	tag     string
+	slot    int
+	limit   int // its share of the prefetch, 0: unlimited
+	unacked int
+	age     int  // rotation turns it has lived
+	yield   bool // gives its place to another shard
+	active  bool // consume-ok seen
+	ended   bool // cancelled; deliveries of it may be unacknowledged still
+}
+
+// room is how much of the prefetch no attachment has been promised: unacknowledged deliveries of ended ones count.
+func (k *consumer) room() int {
+	used := k.unacked
+	for _, a := range k.atts {
+		used += a.limit - a.unacked
+	}
+	return k.prefetch - used
+}
+
+// consume starts a consumer on a pseudo-queue.
+func (c *Conn) consume(ch *channel, f frames.Frame) Verdict {
+	var m frames.BasicConsume
+	if m.Decode(f.Args()) != nil {
+		return Forward
+	}
+	x, v := c.pseudo(ch, f, m.Queue)
+	if v == hold {
+		return v
+	}
+	if _, used := ch.consumers[m.ConsumerTag]; used {
+		return c.refuse(ch, f, frames.NotAllowed, "attempt to reuse consumer tag '"+m.ConsumerTag+"'")
+	}
+	if x == nil {
+		if m.NoWait && m.ConsumerTag != "" {
+			ch.ownTag(m.ConsumerTag)
+		}
+		return v
+	}
+	if _, used := ch.tags[m.ConsumerTag]; used {
+		return c.refuse(ch, f, frames.NotAllowed, "attempt to reuse consumer tag '"+m.ConsumerTag+"'")
+	}
+	return c.begin(ch, frames.BasicConsumeID, func(o *op) {
+		k := c.newConsumer(ch, x, m)
+		ch.addConsumer(k) // already now: its group may change its target before the answer is here
+		o.answer = func(r Answer) {
+			k.member = r.Member
+			if r.Target.Version > k.target.Version {
+				k.target = r.Target
+			}
+			c.attachFirst(ch, o, k, r)
+		}
+		c.ask(ch, o, Ask{Kind: AskJoin, Exchange: x, Consumer: k.id, Exclude: m.Exclusive})
+	})
+}
+
+func (c *Conn) newConsumer(ch *channel, x *shards.Exchange, m frames.BasicConsume) *consumer {
+	m.Arguments = append(frames.Table(nil), m.Arguments...)
+	c.opSeq++
+	k := &consumer{id: c.opSeq, x: x, consume: m, tag: m.ConsumerTag, served: map[string]uint64{}}
+	if k.tag == "" {
+		k.tag = "amq.ctag-" + c.o.ServerTag()
+	}
+	if !m.NoAck { // the broker does not limit consumers that do not acknowledge
+		k.prefetch = int(ch.prefetch)
+	}
+	return k
+}
+
+func (ch *channel) addConsumer(k *consumer) {
+	if ch.consumers == nil {
+		ch.consumers = map[string]*consumer{}
+	}
+	ch.consumers[k.tag] = k
+}
+
+func (ch *channel) ownTag(tag string) {
+	if ch.tags == nil {
+		ch.tags = map[string]struct{}{}
+	}
+	ch.tags[tag] = struct{}{}
+}
+
+// newAttachment takes the first free slot: its number makes the tag, so that a deliver finds its attachment without a map.
+func (c *Conn) newAttachment(ch *channel, k *consumer, queue string, limit int) *attachment {
+	slot := 0
+	for slot < len(ch.slots) && ch.slots[slot] != nil {
+		slot++
+	}
+	if slot == len(ch.slots) {
+		ch.slots = append(ch.slots, nil)
+	}
+	a := &attachment{of: k, queue: queue, limit: limit, slot: slot, tag: c.o.TagPrefix + strconv.Itoa(slot)}
+	ch.slots[slot] = a
+	k.atts = append(k.atts, a)
+	k.turn++
+	k.served[queue] = k.turn
+	c.attached(k, queue, 1)
+	return a
+}
+
+// endAttachment frees the slot; the broker has confirmed the end.
+func (c *Conn) endAttachment(ch *channel, a *attachment) {
+	if ch.slots[a.slot] != a {
+		return
+	}
+	ch.slots[a.slot] = nil
+	a.ended = true
+	for i, b := range a.of.atts {
+		if b == a {
+			a.of.atts = append(a.of.atts[:i], a.of.atts[i+1:]...)
+			break
+		}
+	}
+	c.attached(a.of, a.queue, -1)
+}
+
+func (c *Conn) attached(k *consumer, queue string, delta int) {
+	if k.member != nil {
+		c.asks = append(c.asks, Ask{Kind: AskAttached, Member: k.member, Queue: queue, Delta: delta})
+	}
+}
+
+// attachmentOf finds the attachment whose tag the broker sent, nil for tags of the client's own.
+func (c *Conn) attachmentOf(ch *channel, tag []byte) *attachment {
+	n := len(c.o.TagPrefix)
+	if len(ch.slots) == 0 || len(tag) <= n || string(tag[:n]) != c.o.TagPrefix {
+		return nil
+	}
+	slot := 0
+	for _, d := range tag[n:] {
+		if d < '0' || d > '9' || slot >= len(ch.slots) {
+			return nil
+		}
+		slot = slot*10 + int(d-'0')
+	}
+	if slot >= len(ch.slots) {
+		return nil
+	}
+	return ch.slots[slot]
+}
+
+// cancel ends every attachment of the client's consumer; one cancel-ok.
+func (c *Conn) cancel(ch *channel, f frames.Frame) Verdict {
+	var m frames.BasicCancel
+	if m.Decode(f.Args()) != nil {
+		return Forward
+	}
+	k := ch.consumers[m.ConsumerTag]
+	if k == nil {
+		if m.NoWait {
+			delete(ch.tags, m.ConsumerTag)
+		}
+		return Forward
+	}
+	return c.begin(ch, frames.BasicCancelID, func(o *op) {
+		k.leaving = true
+		end := func() {
+			c.forgetConsumer(ch, k)
+			if !m.NoWait {
+				c.sendDown(ch, &frames.BasicCancelOk{ConsumerTag: k.tag})
+			}
+			c.finish(ch)
+		}
+		c.detach(ch, o, k.atts, end)
+	})
+}
+
+// detach cancels attachments upstream and goes on with then once all are confirmed.
+func (c *Conn) detach(ch *channel, o *op, atts []*attachment, then func()) {
+	if len(atts) == 0 {
+		then()
+		return
+	}
+	for _, a := range atts {
+		c.sendUp(ch, &frames.BasicCancel{ConsumerTag: a.tag})
+		o.want++
+	}
+	o.reply = func(f frames.Frame) Verdict {
+		var ok frames.BasicCancelOk
+		if ok.Decode(f.Args()) == nil {
+			if a := c.attachmentOf(ch, []byte(ok.ConsumerTag)); a != nil {
+				c.endAttachment(ch, a)
+			}
+		}
+		if o.want--; o.want == 0 {
+			then()
+		}
+		return Drop
+	}
+}
+
+// forgetConsumer removes a client's consumer; its group gives its shards to others.
+func (c *Conn) forgetConsumer(ch *channel, k *consumer) {
+	for len(k.atts) > 0 {
+		c.endAttachment(ch, k.atts[0])
+	}
+	c.leaveGroup(k)
+	delete(ch.consumers, k.tag)
+}
+
+// leaveGroup gives the consumer's shards to others. Its attachments live on until the broker ends them: deliveries under way still
+// need the client's tag.
+func (c *Conn) leaveGroup(k *consumer) {
+	if k.member != nil {
+		c.asks = append(c.asks, Ask{Kind: AskLeave, Member: k.member})
+		k.member = nil
+	}
+	c.setRotating(k, false)
+}
+
+func (c *Conn) setRotating(k *consumer, on bool) {
+	if k.rotating != on {
+		k.rotating = on
+		if on {
+			c.rotating++
+		} else {
+			c.rotating--
+		}
+	}
+}
+
+// qos remembers the client's per-consumer prefetch, to split it over attachments and to restore it after them.
+func (c *Conn) qos(ch *channel, f frames.Frame) Verdict {
+	var m frames.BasicQos
+	if m.Decode(f.Args()) == nil && !m.Global {
+		ch.prefetch = m.PrefetchCount
+	}
+	return Forward
+}
+
+// aboutShard words an error of the broker's about a shard so that it names the pseudo-queue too.
+func aboutShard(ch *channel, text string) string {
+	for _, k := range ch.consumers {
+		for _, a := range k.atts {
+			if !a.active {
+				return fmt.Sprintf("%s (pseudo-queue '%s')", text, k.x.Name)
+			}
+		}
+	}
+	return text
+}

@@ -1,0 +1,91 @@
+package router
+
+import (
+	"encoding/binary"
+
+	"github.com/shardmq/shardmq/frames"
+	"github.com/shardmq/shardmq/shards"
+)
+
+// get answers basic.get from a pseudo-queue: the shards are asked in turn on the client's channel, those that hold messages
+// first, until one gives a message; get-empty only when all are empty.
+func (c *Conn) get(ch *channel, f frames.Frame) Verdict {
+	var m frames.BasicGet
+	if m.Decode(f.Args()) != nil {
+		return Forward
+	}
+	x, v := c.pseudo(ch, f, m.Queue)
+	if x == nil {
+		return v
+	}
+	return c.begin(ch, frames.BasicGetID, func(o *op) {
+		o.answer = func(r Answer) {
+			g := &getting{c: c, ch: ch, o: o, noAck: m.NoAck, set: r.State.Set, counts: r.Counts}
+			g.order(ch.getFrom)
+			o.reply = g.reply
+			g.next()
+		}
+		c.ask(ch, o, Ask{Kind: AskCounts, Exchange: x})
+	})
+}
+
+// getting is one basic.get on its way over the shards.
+type getting struct {
+	c      *Conn
+	ch     *channel
+	o      *op
+	noAck  bool
+	set    *shards.Set
+	counts []shards.Count
+	turn   []int // shards to ask, in order
+	at     int   // the one being asked
+}
+
+// order lists the existing shards from a starting point on, those that reported messages before the others: the count may be
+// older than the last message, so that the others are asked too before the client hears get-empty.
+func (g *getting) order(from int) {
+	n := len(g.counts)
+	for _, filled := range []bool{true, false} {
+		for i := range n {
+			s := (from + i) % n
+			if g.counts[s].Exists && (g.counts[s].Messages > 0) == filled {
+				g.turn = append(g.turn, s)
+			}
+		}
+	}
+}
+
+func (g *getting) next() {
+	if g.at == len(g.turn) {
+		g.c.sendDown(g.ch, &frames.BasicGetEmpty{})
+		g.c.finish(g.ch)
+		return
+	}
+	g.o.want = 1
+	g.c.sendUp(g.ch, &frames.BasicGet{Queue: g.set.At(g.turn[g.at]).Queue, NoAck: g.noAck})
+}
+
+func (g *getting) reply(f frames.Frame) Verdict {
+	g.o.want = 0
+	if f.Method() != frames.BasicGetOkID {
+		g.at++
+		g.next()
+		return Drop
+	}
+	// get-ok ends with the message count: what is left in this shard, to which the others' is added.
+	shard := g.turn[g.at]
+	g.ch.getFrom = (shard + 1) % len(g.counts)
+	start := len(g.c.down)
+	g.c.down = append(g.c.down, f...)
+	at := g.c.down[start+len(f)-5:]
+	sum := binary.BigEndian.Uint32(at)
+	for i, n := range g.counts {
+		if i != shard {
+			sum += n.Messages
+		}
+	}
+	binary.BigEndian.PutUint32(at, sum)
+	g.ch.down.wantHeader = true
+	g.c.finish(g.ch)
+	return Drop
+}

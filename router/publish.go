@@ -1,0 +1,132 @@
+package router
+
+import (
+	"bytes"
+
+	"github.com/shardmq/shardmq/frames"
+	"github.com/shardmq/shardmq/shards"
+)
+
+// publish looks at a basic.publish. The method itself always goes on as it came; what it leads to is remembered on the
+// channel, and publishHeader adds the shard keys to the content header that follows.
+func (c *Conn) publish(ch *channel, f frames.Frame) Verdict {
+	p, ok := frames.ParsePublish(f.Args())
+	if !ok {
+		return Forward
+	}
+	ch.keys = ch.keys[:0]
+	ch.hashed = ch.hashed[:0]
+	if c.dir != nil {
+		if v := c.route(ch, f, p); v == hold {
+			return hold
+		}
+	}
+	ch.up.wantHeader = true
+	return Forward
+}
+
+// route finds the shard keys of a publish. hold: something about the exchange has to be asked first.
+func (c *Conn) route(ch *channel, f frames.Frame, p frames.Publish) Verdict {
+	if len(p.Exchange) == 0 {
+		if r := c.dir.Lookup(p.RoutingKey); r != nil && r.Exchange != nil {
+			return c.spread(ch, f, r.Exchange)
+		}
+		return Forward
+	}
+	if !bytes.Equal(p.Exchange, c.lastName) {
+		c.lastRoute = c.dir.Lookup(p.Exchange)
+		c.lastName = append(c.lastName[:0], p.Exchange...)
+	}
+	r := c.lastRoute
+	if r == nil {
+		return Forward
+	}
+	if r.Exchange != nil {
+		if v := c.shard(ch, f, r.Exchange, p.RoutingKey); v == hold {
+			return hold
+		}
+	}
+	for _, x := range r.Feeds {
+		if v := c.shard(ch, f, x, p.RoutingKey); v == hold {
+			return hold
+		}
+	}
+	return Forward
+}
+
+// shard adds the shard key of one sharded exchange for the routing key.
+func (c *Conn) shard(ch *channel, f frames.Frame, x *shards.Exchange, key []byte) Verdict {
+	st := x.State()
+	switch st.Mode {
+	case shards.Unknown:
+		return c.redo(ch, f, Ask{Kind: AskResolve, Exchange: x})
+	case shards.Sharded:
+	default:
+		return Forward // missing, or the broker spreads by itself
+	}
+	words := shards.Words(key)
+	if st.Words&(1<<(words-1)) == 0 {
+		return c.redo(ch, f, Ask{Kind: AskBindWords, Exchange: x, Words: words})
+	}
+	if x.Policy.Definition.Hash == shards.HashPhash2 {
+		ch.hashed = append(ch.hashed, st)
+		ch.pending = append(ch.pending[:0], key...)
+		return Forward
+	}
+	ch.keys = append(ch.keys, st.Set.Key(st.Set.Pick(shards.XXHash(key)), words))
+	return Forward
+}
+
+// spread names one shard queue for a publish to a pseudo-queue through the default exchange.
+func (c *Conn) spread(ch *channel, f frames.Frame, x *shards.Exchange) Verdict {
+	st := x.State()
+	if st.Mode == shards.Unknown {
+		return c.redo(ch, f, Ask{Kind: AskResolve, Exchange: x})
+	}
+	if st.Set == nil || st.Set.Len() == 0 || st.RealQueue {
+		return Forward
+	}
+	ch.keys = append(ch.keys, st.Set.At(x.NextSpread()%st.Set.Len()).Queue)
+	return Forward
+}
+
+// publishHeader forwards a content header, with the shard keys of its publish added to BCC.
+func (c *Conn) publishHeader(ch *channel, f frames.Frame) Verdict {
+	if !ch.up.wantHeader {
+		return Forward // out of order: the broker answers 505
+	}
+	ch.up.header(f)
+	if len(ch.hashed) > 0 {
+		c.hashHeader(ch, f)
+	}
+	if len(ch.keys) == 0 {
+		return Forward
+	}
+	before := len(c.up)
+	out, changed := frames.AppendHeaderBCC(c.up, f, ch.keys...)
+	if !changed {
+		return Forward // BCC or CC of another type: the broker refuses it
+	}
+	c.up = out
+	if n := len(out) - before; c.limits.broker > 0 && n > int(c.limits.broker) {
+		c.up = out[:before]
+		c.RaiseConnection(&frames.Exception{Code: frames.FrameError, Method: frames.BasicPublishID,
+			Text: "content header too large to add the shard key within the broker's frame_max"})
+	}
+	return Drop
+}
+
+// hashHeader finds the keys of exchanges hashed with phash2 over routing key, CC and BCC, as RabbitMQ's x-modulus-hash does.
+func (c *Conn) hashHeader(ch *channel, f frames.Frame) {
+	var h shards.PhashState
+	h = h.Add(ch.pending)
+	if head, ok := frames.ParseContentHeader(f.Payload()); ok && head.HasHeaders {
+		add := func(k []byte) bool { h = h.Add(k); return true }
+		head.Headers.RoutingKeys("CC", add)
+		head.Headers.RoutingKeys("BCC", add)
+	}
+	words := shards.Words(ch.pending)
+	for _, st := range ch.hashed {
+		ch.keys = append(ch.keys, st.Set.Key(st.Set.Pick(uint64(h.Sum())), words))
+	}
+}

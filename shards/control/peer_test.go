@@ -1,0 +1,185 @@
+package control
+
+import (
+	"bufio"
+	"encoding/binary"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// peer is a scripted broker on a loopback port: it shakes hands, opens channels
+// and answers all else with what answer says.
+type peer struct {
+	t        *testing.T
+	listener net.Listener
+	wg       sync.WaitGroup
+
+	mu       sync.Mutex
+	conns    map[net.Conn]bool
+	refuse   uint16 // connection.close instead of tune
+	text     string
+	mute     bool                                                   // accept, but say nothing
+	answer   func(class, method uint16, args []byte) (reply []byte) // payload; nil = none
+	startOK  []byte
+	accepted int
+}
+
+func newPeer(t *testing.T) *peer {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &peer{t: t, listener: l, conns: make(map[net.Conn]bool)}
+	p.wg.Go(p.accept)
+	t.Cleanup(p.stop)
+	return p
+}
+
+func (p *peer) addr() string { return p.listener.Addr().String() }
+
+func (p *peer) set(fn func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fn()
+}
+
+// drop closes all connections.
+func (p *peer) drop() {
+	p.set(func() {
+		for c := range p.conns {
+			_ = c.Close()
+		}
+	})
+}
+
+func (p *peer) stop() {
+	_ = p.listener.Close()
+	p.drop()
+	p.wg.Wait()
+}
+
+func (p *peer) accept() {
+	for {
+		c, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.set(func() { p.conns[c] = true; p.accepted++ })
+		p.wg.Go(func() {
+			defer func() { _ = c.Close() }()
+			p.serve(c, bufio.NewReader(c))
+		})
+	}
+}
+
+func (p *peer) serve(c net.Conn, r *bufio.Reader) {
+	if _, err := io.ReadFull(r, make([]byte, 8)); err != nil { // protocol header
+		return
+	}
+	var mute bool
+	p.set(func() { mute = p.mute })
+	if mute {
+		_, _ = io.Copy(io.Discard, r)
+		return
+	}
+	properties := append(field("version"), longstr("3.99.1")...)
+	properties = append(append(properties, field("cluster_name")...), longstr("r@a.example")...)
+	start := append(method(10, 10), 0, 9)
+	start = append(start, lengthed(properties)...)
+	start = append(append(start, lengthed([]byte("PLAIN"))...), lengthed([]byte("en_US"))...)
+	send(c, 0, start)
+	for {
+		channel, payload, err := receive(r)
+		if err != nil {
+			return
+		}
+		if len(payload) == 0 { // heartbeat
+			continue
+		}
+		if reply := p.reply(payload); reply != nil {
+			send(c, channel, reply)
+		}
+	}
+}
+
+func (p *peer) reply(payload []byte) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	class, id := binary.BigEndian.Uint16(payload), binary.BigEndian.Uint16(payload[2:])
+	switch {
+	case class == 10 && id == 11:
+		p.startOK = payload
+		if p.refuse != 0 {
+			return closing(10, 50, p.refuse, p.text)
+		}
+		return append(method(10, 30), 0, 0, 0, 2, 0, 0, 0, 5) // tune: any channels, 128 KiB, 5 s
+	case class == 10 && id == 40:
+		return append(method(10, 41), 0)
+	case class == 10 && id == 50:
+		return method(10, 51)
+	case class == 20 && id == 10:
+		return append(method(20, 11), 0, 0, 0, 0)
+	case class == 10 || class == 20:
+		return nil
+	case p.answer != nil:
+		return p.answer(class, id, payload[4:])
+	}
+	return nil
+}
+
+func method(class, id uint16) []byte {
+	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, class), id)
+}
+
+// closing is connection.close or channel.close.
+func closing(class, id, code uint16, text string) []byte {
+	b := binary.BigEndian.AppendUint16(method(class, id), code)
+	b = append(append(b, byte(len(text))), text...)
+	return append(b, 0, 0, 0, 0)
+}
+
+func lengthed(b []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
+}
+func field(name string) []byte { return append([]byte{byte(len(name))}, name...) }
+func longstr(s string) []byte  { return append([]byte{'S'}, lengthed([]byte(s))...) }
+
+func send(c net.Conn, channel uint16, payload []byte) {
+	b := binary.BigEndian.AppendUint16([]byte{1}, channel)
+	_, _ = c.Write(append(append(b, lengthed(payload)...), 0xce))
+}
+
+func receive(r *bufio.Reader) (channel uint16, payload []byte, err error) {
+	head := make([]byte, 7)
+	if _, err := io.ReadFull(r, head); err != nil {
+		return 0, nil, err
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head[3:])+1)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return 0, nil, err
+	}
+	return binary.BigEndian.Uint16(head[1:]), body[:len(body)-1], nil
+}
+
+// declareOK answers queue.declare.
+func declareOK(messages, consumers uint32) []byte {
+	b := append(method(50, 11), 1, 'q')
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, messages), consumers)
+}
+
+// client returns a client of the peer that knows its node's name.
+func (p *peer) client(t *testing.T, change func(*Options)) *Client {
+	o := Options{Node: "a@h", Address: p.addr(), Vhost: "/", Username: "u", Password: "pw", RequestTimeout: 10 * time.Second}
+	if change != nil {
+		change(&o)
+	}
+	c := New(o)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}

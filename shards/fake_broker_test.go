@@ -1,0 +1,272 @@
+package shards
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// fakeCluster is an in-memory RabbitMQ: exchanges, queues and bindings shared by
+// its nodes, with the real one's refusals.
+type fakeCluster struct {
+	mu        sync.Mutex
+	version   string
+	exchanges map[string]ExchangeSpec
+	queues    map[string]fakeQueue
+	bindings  map[[3]string]bool // exchange, key, queue
+	refuse    func(op, name string) error
+	calls     map[string]int // by operation
+	hold      chan struct{}  // non-nil: ExchangeExists waits until it is closed
+	held      chan struct{}  // receives when a call waits
+}
+
+type fakeQueue struct {
+	node string
+	spec QueueSpec
+	Count
+}
+
+func newFakeCluster() *fakeCluster {
+	return &fakeCluster{
+		version: "3.10.8", exchanges: make(map[string]ExchangeSpec), queues: make(map[string]fakeQueue),
+		bindings: make(map[[3]string]bool), calls: make(map[string]int), held: make(chan struct{}, 100),
+	}
+}
+
+// node returns a connection to a node.
+func (c *fakeCluster) node(name string) *fakeBroker { return &fakeBroker{cluster: c, name: name} }
+
+func (c *fakeCluster) do(fn func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fn()
+}
+
+// keys returns the keys a queue is bound to an exchange with.
+func (c *fakeCluster) keys(exchange, queue string) map[string]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	keys := make(map[string]bool)
+	for b := range c.bindings {
+		if b[0] == exchange && b[2] == queue {
+			keys[b[1]] = true
+		}
+	}
+	return keys
+}
+
+func (c *fakeCluster) count(op string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls[op]
+}
+
+type fakeBroker struct {
+	cluster *fakeCluster
+	name    string
+	mu      sync.Mutex
+	down    bool
+	closed  bool
+}
+
+var _ Broker = (*fakeBroker)(nil)
+
+func (b *fakeBroker) setDown(down bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.down = down
+}
+
+// enter counts a request and says whether it fails; the cluster is locked when
+// it does not, until leave.
+func (b *fakeBroker) enter(ctx context.Context, op, name string) (leave func(), err error) {
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%s: %w", op, ctx.Err())
+	}
+	b.mu.Lock()
+	down := b.down
+	b.mu.Unlock()
+	if down {
+		return nil, fmt.Errorf("%s: %s: %w", op, b.name, ErrUnreachable)
+	}
+	b.cluster.mu.Lock()
+	b.cluster.calls[op]++
+	if b.cluster.refuse != nil {
+		if err := b.cluster.refuse(op, name); err != nil {
+			b.cluster.mu.Unlock()
+			return nil, err
+		}
+	}
+	return b.cluster.mu.Unlock, nil
+}
+
+func (b *fakeBroker) Node() string                             { return b.name }
+func (b *fakeBroker) NodeName(context.Context) (string, error) { return b.name, nil }
+
+func (b *fakeBroker) Version(ctx context.Context) (string, error) {
+	leave, err := b.enter(ctx, "version", "")
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	return b.cluster.version, nil
+}
+
+func (b *fakeBroker) DeclareExchange(ctx context.Context, s ExchangeSpec) error {
+	leave, err := b.enter(ctx, "declare exchange", s.Name)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	is, exists := b.cluster.exchanges[s.Name]
+	if !exists {
+		b.cluster.exchanges[s.Name] = s
+		return nil
+	}
+	differs := func(arg, received, current string) error {
+		return &BrokerError{Code: 406, Text: fmt.Sprintf(
+			"PRECONDITION_FAILED - inequivalent arg '%s' for exchange '%s' in vhost '/': received %s but current is %s",
+			arg, s.Name, received, current)}
+	}
+	switch {
+	case is.Type != s.Type:
+		return differs("type", quoteType(s.Type), quoteType(is.Type))
+	case is.Durable != s.Durable:
+		return differs("durable", fmt.Sprintf("'%t'", s.Durable), fmt.Sprintf("'%t'", is.Durable))
+	case is.AutoDelete != s.AutoDelete:
+		return differs("auto_delete", fmt.Sprintf("'%t'", s.AutoDelete), fmt.Sprintf("'%t'", is.AutoDelete))
+	case is.Internal != s.Internal:
+		return differs("internal", fmt.Sprintf("'%t'", s.Internal), fmt.Sprintf("'%t'", is.Internal))
+	case is.AlternateExchange == "" && s.AlternateExchange != "":
+		return differs("alternate-exchange", fmt.Sprintf("the value '%s' of type 'longstr'", s.AlternateExchange), "none")
+	case is.AlternateExchange != s.AlternateExchange:
+		return differs("alternate-exchange", "'"+s.AlternateExchange+"'", "'"+is.AlternateExchange+"'")
+	}
+	return nil
+}
+
+func (b *fakeBroker) ExchangeExists(ctx context.Context, name string) (bool, error) {
+	b.cluster.mu.Lock()
+	hold := b.cluster.hold
+	b.cluster.mu.Unlock()
+	if hold != nil {
+		b.cluster.held <- struct{}{}
+		<-hold
+	}
+	leave, err := b.enter(ctx, "exchange exists", name)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	_, exists := b.cluster.exchanges[name]
+	return exists, nil
+}
+
+func (b *fakeBroker) DeleteExchange(ctx context.Context, name string) error {
+	leave, err := b.enter(ctx, "delete exchange", name)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	delete(b.cluster.exchanges, name)
+	for binding := range b.cluster.bindings {
+		if binding[0] == name {
+			delete(b.cluster.bindings, binding)
+		}
+	}
+	return nil
+}
+
+func (b *fakeBroker) DeclareQueue(ctx context.Context, s QueueSpec) error {
+	leave, err := b.enter(ctx, "declare queue", s.Name)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if _, exists := b.cluster.queues[s.Name]; !exists {
+		b.cluster.queues[s.Name] = fakeQueue{node: b.name, spec: s, Count: Count{Exists: true}}
+	}
+	return nil
+}
+
+func (b *fakeBroker) QueueCount(ctx context.Context, name string) (Count, error) {
+	leave, err := b.enter(ctx, "queue count", name)
+	if err != nil {
+		return Count{}, err
+	}
+	defer leave()
+	return b.cluster.queues[name].Count, nil
+}
+
+func (b *fakeBroker) QueueCounts(ctx context.Context, names []string) ([]Count, error) {
+	counts := make([]Count, len(names))
+	for i, name := range names {
+		var err error
+		if counts[i], err = b.QueueCount(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	return counts, nil
+}
+
+func (b *fakeBroker) BindQueue(ctx context.Context, queue, key, exchange string) error {
+	leave, err := b.enter(ctx, "bind", queue)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	_, haveQueue := b.cluster.queues[queue]
+	if _, ok := b.cluster.exchanges[exchange]; !ok || !haveQueue {
+		return &BrokerError{Code: 404, Text: "NOT_FOUND"}
+	}
+	b.cluster.bindings[[3]string{exchange, key, queue}] = true
+	return nil
+}
+
+func (b *fakeBroker) UnbindQueue(ctx context.Context, queue, key, exchange string) error {
+	leave, err := b.enter(ctx, "unbind", queue)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	delete(b.cluster.bindings, [3]string{exchange, key, queue})
+	return nil
+}
+
+func (b *fakeBroker) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	return nil
+}
+
+// recorder is a Logger that keeps messages.
+type recorder struct {
+	mu   sync.Mutex
+	logs []string
+}
+
+func (r *recorder) Info(msg string, kv ...any) { r.add(msg, kv) }
+func (r *recorder) Warn(msg string, kv ...any) { r.add(msg, kv) }
+
+func (r *recorder) add(msg string, kv []any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.logs = append(r.logs, fmt.Sprint(msg, kv))
+}
+
+func (r *recorder) count(msg string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, l := range r.logs {
+		if len(l) >= len(msg) && l[:len(msg)] == msg {
+			n++
+		}
+	}
+	return n
+}
+
+// advance lets time pass in a synctest bubble.
+func advance(d time.Duration) { <-time.After(d) }

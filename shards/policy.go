@@ -1,0 +1,222 @@
+package shards
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+)
+
+// ModulusHash is the exchange type of RabbitMQ's sharding plugin.
+const ModulusHash = "x-modulus-hash"
+
+// unshardedSuffix ends the name of every catch-all exchange.
+const unshardedSuffix = ".unsharded"
+
+// MaxShardsPerNode is the highest shards-per-node a policy may ask for.
+const MaxShardsPerNode = 1000
+
+// Hash names the function that places a message on a shard.
+type Hash uint8
+
+const (
+	// HashXX is XXH64 of the routing key.
+	HashXX Hash = iota
+	// HashPhash2 is erlang:phash2 over the list of the message's routing keys,
+	// the placement of RabbitMQ's own x-modulus-hash.
+	HashPhash2
+)
+
+// String returns the configuration word for the hash.
+func (h Hash) String() string {
+	if h == HashPhash2 {
+		return "phash2"
+	}
+	return "xxhash"
+}
+
+// ParseHash reads a configuration word; "" is the default, xxhash.
+func ParseHash(word string) (Hash, error) {
+	switch word {
+	case "", "xxhash":
+		return HashXX, nil
+	case "phash2":
+		return HashPhash2, nil
+	}
+	return 0, fmt.Errorf("unknown hash '%s': use xxhash or phash2", word)
+}
+
+// ConsumerMode says how consumers share the shards of an exchange.
+type ConsumerMode uint8
+
+const (
+	// Balanced keeps every shard covered while there is any consumer.
+	Balanced ConsumerMode = iota
+	// One gives each consumer one least-consumed local shard and never moves it,
+	// as the sharding plugin does.
+	One
+)
+
+// String returns the configuration word for the mode.
+func (m ConsumerMode) String() string {
+	if m == One {
+		return "one"
+	}
+	return "balanced"
+}
+
+// ParseConsumerMode reads a configuration word; "" is the default, balanced.
+func ParseConsumerMode(word string) (ConsumerMode, error) {
+	switch word {
+	case "", "balanced":
+		return Balanced, nil
+	case "one":
+		return One, nil
+	}
+	return 0, fmt.Errorf("unknown consumers mode '%s': use balanced or one", word)
+}
+
+// Definition is what a policy says about the exchanges it matches.
+type Definition struct {
+	ShardsPerNode int          // 1..MaxShardsPerNode
+	RoutingKey    string       // binding key of the shards for exchanges of other types
+	Hash          Hash         // places messages on shards
+	Consumers     ConsumerMode // shares shards among consumers
+	ExchangeType  string       // "" or ModulusHash: shard exchanges of whatever type is declared
+	FedBy         []string     // exchanges bound to this one whose publishes carry its shard key
+}
+
+// PolicyError says what is wrong with a policy.
+type PolicyError struct {
+	Policy string // the policy's name
+	Field  string // configuration key, for example "definition.shards-per-node"
+	Text   string // what is wrong and what to do
+	Err    error  // cause, may be nil
+}
+
+// Error implements error.
+func (e *PolicyError) Error() string {
+	return fmt.Sprintf("policy '%s': %s: %s", e.Policy, e.Field, e.Text)
+}
+
+// Unwrap returns the cause.
+func (e *PolicyError) Unwrap() error { return e.Err }
+
+// Policy says which exchanges of one vhost are sharded, and how. It is not to be
+// modified after NewPolicy, and then safe for concurrent use.
+type Policy struct {
+	Name, Vhost, Pattern string
+	Priority             int
+	Definition           Definition
+
+	re        *regexp.Regexp
+	literal   string
+	isLiteral bool
+}
+
+// NewPolicy checks a policy and compiles its pattern, a regular expression that
+// may match anywhere in the name unless anchored, as in RabbitMQ. Errors are
+// *PolicyError.
+func NewPolicy(name, vhost, pattern string, priority int, def Definition) (*Policy, error) {
+	p := &Policy{Name: name, Vhost: vhost, Pattern: pattern, Priority: priority, Definition: def}
+	fail := func(field, format string, args ...any) (*Policy, error) {
+		return nil, &PolicyError{Policy: name, Field: field, Text: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case name == "":
+		return fail("name", "is empty; give the policy a name")
+	case vhost == "":
+		return fail("vhost", "is empty; the default vhost is called /")
+	case pattern == "":
+		return fail("pattern", "is empty and would match every exchange; write ^name$ for one exchange")
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, &PolicyError{Policy: name, Field: "pattern", Text: fmt.Sprintf("is not a regular expression: %v", err), Err: err}
+	}
+	p.re = re
+	p.literal, p.isLiteral = literalOf(pattern)
+	if p.isLiteral && reserved(p.literal) {
+		return fail("pattern", "names exchange '%s', which is never sharded (reserved name)", p.literal)
+	}
+	if field, text := def.problem(p.literal); field != "" {
+		return fail("definition."+field, "%s", text)
+	}
+	return p, nil
+}
+
+// problem returns the first thing wrong with the definition; literal is the one
+// exchange it is for, if known.
+func (d *Definition) problem(literal string) (field, text string) {
+	switch {
+	case d.ShardsPerNode < 1 || d.ShardsPerNode > MaxShardsPerNode:
+		return "shards-per-node", fmt.Sprintf("is %d; it must be 1 to %d", d.ShardsPerNode, MaxShardsPerNode)
+	case len(d.RoutingKey) > maxShortString:
+		return "routing-key", fmt.Sprintf("has %d bytes; at most %d are possible", len(d.RoutingKey), maxShortString)
+	case d.Hash > HashPhash2:
+		return "hash", "is unknown; use xxhash or phash2"
+	case d.Consumers > One:
+		return "consumers", "is unknown; use balanced or one"
+	case d.ExchangeType != "" && d.ExchangeType != ModulusHash:
+		return "exchange-type", fmt.Sprintf("is '%s'; only %s is possible", d.ExchangeType, ModulusHash)
+	}
+	seen := make(map[string]bool, len(d.FedBy))
+	for _, from := range d.FedBy {
+		switch {
+		case from == "":
+			return "fed-by", "names the default exchange, which nothing can be bound to"
+		case len(from) > maxShortString:
+			return "fed-by", fmt.Sprintf("names an exchange of %d bytes; at most %d are possible", len(from), maxShortString)
+		case from == literal:
+			return "fed-by", fmt.Sprintf("names the sharded exchange '%s' itself", from)
+		case seen[from]:
+			return "fed-by", fmt.Sprintf("names '%s' twice", from)
+		}
+		seen[from] = true
+	}
+	return "", ""
+}
+
+// Literal returns the one exchange name the policy is for, when its pattern is
+// that name between ^ and $.
+func (p *Policy) Literal() (string, bool) { return p.literal, p.isLiteral }
+
+// matches reports whether the policy is for that exchange of its vhost.
+func (p *Policy) matches(exchange string) bool {
+	if p.isLiteral {
+		return exchange == p.literal
+	}
+	return p.re.MatchString(exchange)
+}
+
+// literalOf returns the only name a pattern of the form ^name$ matches, escapes
+// undone.
+func literalOf(pattern string) (string, bool) {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil || re.Op != syntax.OpConcat || len(re.Sub) < 3 {
+		return "", false
+	}
+	last := len(re.Sub) - 1
+	if re.Sub[0].Op != syntax.OpBeginText || re.Sub[last].Op != syntax.OpEndText {
+		return "", false
+	}
+	var name strings.Builder
+	for _, sub := range re.Sub[1:last] {
+		if sub.Op != syntax.OpLiteral || sub.Flags&syntax.FoldCase != 0 {
+			return "", false
+		}
+		name.WriteString(string(sub.Rune))
+	}
+	return name.String(), true
+}
+
+// reserved reports whether no policy may ever match the name: the default
+// exchange, the broker's own exchanges, our catch-alls and coordination names,
+// and the names of shard queues.
+func reserved(name string) bool {
+	return name == "" ||
+		strings.HasPrefix(name, "amq.") ||
+		strings.HasSuffix(name, unshardedSuffix) ||
+		strings.HasPrefix(name, "shardmq.") ||
+		strings.HasPrefix(name, queueWord)
+}

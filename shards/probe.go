@@ -1,0 +1,157 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// directType is the exchange type of our sharded exchanges.
+const directType = "direct"
+
+const codeResourceLocked = 405
+
+// probed is what an exchange is in the broker.
+type probed struct {
+	exists    bool
+	kind      string // exchange type
+	alternate bool   // its alternate-exchange is our catch-all
+	marker    bool   // the catch-all exchange exists
+}
+
+// ours reports whether it is an exchange that shardmq shards.
+func (p probed) ours(policy *Policy) bool {
+	return p.exists && p.kind == directType &&
+		(p.alternate || p.marker || policy.Definition.ExchangeType == ModulusHash)
+}
+
+func (p probed) mode(policy *Policy) Mode {
+	switch {
+	case !p.exists:
+		return Missing
+	case p.kind == ModulusHash:
+		return Native
+	case p.ours(policy):
+		return Sharded
+	}
+	return Plain
+}
+
+// probe finds out what an exchange is, changing nothing: AMQP has no method that
+// tells an exchange's type, but an active declare that differs from what exists
+// is refused with a text that does. So the exchange must exist, which a passive
+// declare tells; were it deleted right in between, the active declare would
+// create it.
+func (t *Topology) probe(ctx context.Context, x *Exchange) (p probed, err error) {
+	err = t.onAny(ctx, func(b Broker) error {
+		p = probed{}
+		if p.exists, err = b.ExchangeExists(ctx, x.Name); err != nil || !p.exists {
+			return err
+		}
+		if err := probeShape(ctx, b, x, &p); err != nil {
+			return err
+		}
+		if p.kind == directType {
+			p.marker, err = b.ExchangeExists(ctx, Unsharded(x.Name))
+		}
+		return err
+	})
+	return p, err
+}
+
+// probeShape declares the existing exchange as ours until the broker agrees or
+// names a difference that tells its type. RabbitMQ compares the type first, then
+// durable, auto_delete and internal, then the alternate exchange, and names the
+// first difference, so that each refusal corrects one property.
+func probeShape(ctx context.Context, b Broker, x *Exchange, p *probed) error {
+	spec := x.work.shapeOf(x.Name)
+	tried := make(map[ExchangeSpec]bool)
+	for !tried[spec] {
+		tried[spec] = true
+		err := b.DeclareExchange(ctx, spec)
+		if err == nil {
+			p.kind, p.alternate = directType, true
+			x.work.setShape(spec)
+			return nil
+		}
+		var refused *BrokerError
+		if !errors.As(err, &refused) || refused.Code != codePreconditionFailed {
+			return err
+		}
+		arg, current := inequivalent(refused.Text)
+		switch arg {
+		case "type":
+			p.kind = current
+			return nil
+		case "alternate-exchange":
+			p.kind = directType
+			x.work.setShape(spec)
+			return nil
+		case "durable":
+			spec.Durable = !spec.Durable
+		case "auto_delete":
+			spec.AutoDelete = !spec.AutoDelete
+		case "internal":
+			spec.Internal = !spec.Internal
+		default:
+			return err
+		}
+	}
+	return &BrokerError{
+		Code: codePreconditionFailed, Node: b.Node(), Op: fmt.Sprintf("find out the type of exchange '%s'", x.Name),
+		Text: "PRECONDITION_FAILED - the broker's answers about its properties contradict each other",
+	}
+}
+
+// shapeOf returns the declaration that fitted last, so that a probe of a known
+// exchange takes one request.
+func (w *work) shapeOf(name string) ExchangeSpec {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.shape.Name == "" {
+		w.shape = ExchangeSpec{Name: name, Type: directType, Durable: true, AlternateExchange: Unsharded(name)}
+	}
+	return w.shape
+}
+
+func (w *work) setShape(spec ExchangeSpec) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shape = spec
+}
+
+// inequivalent reads which argument a 406 complains about and its present value:
+//
+//	PRECONDITION_FAILED - inequivalent arg 'type' for exchange 'x' in vhost '/': received 'direct' but current is ''x-modulus-hash''
+func inequivalent(text string) (arg, current string) {
+	const before, now = "inequivalent arg '", "but current is "
+	_, rest, ok := strings.Cut(text, before)
+	if !ok {
+		return "", ""
+	}
+	arg, _, _ = strings.Cut(rest, "'")
+	if at := strings.LastIndex(rest, now); at >= 0 {
+		current = strings.Trim(rest[at+len(now):], "'")
+	}
+	return arg, current
+}
+
+// inequivalentType is RabbitMQ's refusal to declare an exchange with another type.
+func inequivalentType(x *Exchange, received, current string) *BrokerError {
+	return &BrokerError{
+		Code: codePreconditionFailed,
+		Text: fmt.Sprintf("PRECONDITION_FAILED - inequivalent arg 'type' for exchange '%s' in vhost '%s': received %s but current is %s",
+			x.Name, x.Vhost, quoteType(received), quoteType(current)),
+		Op: fmt.Sprintf("declare exchange '%s'", x.Name),
+	}
+}
+
+// quoteType quotes a type as RabbitMQ does: as an Erlang atom, quoted again when
+// the atom needs quotes of its own.
+func quoteType(kind string) string {
+	if strings.ContainsAny(kind, "-. ") {
+		return "''" + kind + "''"
+	}
+	return "'" + kind + "'"
+}

@@ -1,0 +1,270 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// work is the Topology's side of an Exchange: who is looking at it now, and what
+// was found last.
+//
+// Lock order: turn, then mu. turn is held while the exchange's shards, bindings
+// or State are changed, requests to the broker included; mu only for moments.
+type work struct {
+	mu            sync.Mutex
+	turn          chan struct{} // a mutex one can stop waiting for
+	running, next *flight       // next begins when running has ended
+	missing       time.Time     // when the exchange was last found missing
+	refused       time.Time     // when the broker last refused something
+	refusal       error
+	words         uint32 // word counts in use, as State.Words; kept while the exchange is gone
+	set           *Set   // last shard set, for its generation
+	shape         ExchangeSpec
+	warnedReal    bool
+	down          map[string]bool // nodes that did not answer last time
+}
+
+// flight is one run of resolve that any number of callers wait for.
+type flight struct {
+	done  chan struct{} // closed at the end; then the rest may be read
+	state *State
+	err   error
+}
+
+// lock takes the turn, or returns ctx's error.
+func (w *work) lock(ctx context.Context) error {
+	w.mu.Lock()
+	if w.turn == nil {
+		w.turn = make(chan struct{}, 1)
+	}
+	turn := w.turn
+	w.mu.Unlock()
+	select {
+	case turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (w *work) unlock() { <-w.turn }
+
+// Resolve finds out what the exchange is in the broker and, if it exists, makes
+// sure of its shards, their bindings and its catch-all. Without force a known
+// answer is enough: a positive one for good, "missing" for 5 seconds, a refusal
+// for 1. With force the look begins after the call, so it sees what the caller
+// has just done. Concurrent calls share a run. Refusals are *BrokerError; other
+// errors match ErrUnreachable or the context's.
+func (t *Topology) Resolve(ctx context.Context, x *Exchange, force bool) (*State, error) {
+	if !force {
+		if state, err, ok := x.work.remembered(x.State()); ok {
+			return state, err
+		}
+	}
+	f := t.join(x, force)
+	select {
+	case <-f.done:
+		return f.state, f.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("resolve exchange '%s': %w", x.Name, context.Cause(ctx))
+	}
+}
+
+// remembered returns what need not be asked again.
+func (w *work) remembered(state *State) (*State, error, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case state.Set != nil:
+		return state, nil, true
+	case w.refusal != nil && time.Since(w.refused) < refusedFor:
+		return nil, w.refusal, true
+	case state.Mode == Missing && time.Since(w.missing) < missingFor:
+		return state, nil, true
+	}
+	return nil, nil, false
+}
+
+// join returns the flight to wait for. A forced caller cannot use one that has
+// begun: it may have looked already.
+func (t *Topology) join(x *Exchange, force bool) *flight {
+	w := &x.work
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.running != nil && !force:
+		return w.running
+	case w.running != nil:
+		if w.next == nil {
+			w.next = &flight{done: make(chan struct{})}
+		}
+		return w.next
+	}
+	f := &flight{done: make(chan struct{})}
+	if t.spawn(func() { t.fly(x, f) }) {
+		w.running = f
+	} else {
+		f.err = ErrTopologyClosed
+		close(f.done)
+	}
+	return f
+}
+
+// fly runs a flight and those that queue up behind it. Callers come and go; the
+// run has the topology's life and a deadline of its own.
+func (t *Topology) fly(x *Exchange, f *flight) {
+	w := &x.work
+	for f != nil {
+		ctx, cancel := context.WithTimeout(t.ctx, resolveTimeout)
+		f.state, f.err = t.resolve(ctx, x)
+		cancel()
+		w.mu.Lock()
+		w.note(f)
+		done := f.done
+		f, w.running, w.next = w.next, w.next, nil
+		w.mu.Unlock()
+		close(done)
+	}
+}
+
+// note remembers a negative answer. w.mu is held.
+func (w *work) note(f *flight) {
+	w.refusal = nil
+	var refused *BrokerError
+	if errors.As(f.err, &refused) {
+		w.refused, w.refusal = time.Now(), f.err
+	}
+	if f.err == nil && f.state.Mode == Missing {
+		w.missing = time.Now()
+	}
+}
+
+// resolve is one look at the exchange and the setting up of what it needs.
+func (t *Topology) resolve(ctx context.Context, x *Exchange) (*State, error) {
+	w := &x.work
+	if err := w.lock(ctx); err != nil {
+		return nil, err
+	}
+	state, err := t.setUp(ctx, x)
+	if err == nil {
+		t.publish(x, state)
+	}
+	w.unlock()
+	if err != nil {
+		return nil, err
+	}
+	if state.Mode == Missing {
+		t.routes.unpin(x)
+	} else {
+		t.routes.pin(x)
+	}
+	t.regroup(x)
+	return state, nil
+}
+
+// setUp probes, and declares and binds what is not there. The turn is held.
+func (t *Topology) setUp(ctx context.Context, x *Exchange) (*State, error) {
+	found, err := t.probe(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	state := &State{Mode: found.mode(x.Policy), Type: found.kind}
+	if state.Mode == Missing {
+		return state, nil
+	}
+	if state.Set, err = t.newSet(ctx, x); err != nil {
+		return nil, err
+	}
+	plan := &binding{x: x, set: state.Set, mode: state.Mode}
+	if state.Mode == Sharded {
+		plan.words = x.work.words | 1
+		state.Words = plan.words
+	}
+	if err := t.declareShards(ctx, plan); err != nil {
+		return nil, err
+	}
+	if state.Mode == Sharded {
+		if err := t.catchAll(ctx, plan); err != nil {
+			return nil, err
+		}
+	}
+	if state.RealQueue, err = t.realQueue(ctx, x); err != nil {
+		return nil, err
+	}
+	return state, nil
+}
+
+// newSet returns the shard set over all nodes, the present one if nothing has
+// changed.
+func (t *Topology) newSet(ctx context.Context, x *Exchange) (*Set, error) {
+	nodes := make([]string, len(t.brokers))
+	for i, b := range t.brokers {
+		name, err := b.NodeName(ctx)
+		if err != nil {
+			return nil, err
+		}
+		nodes[i] = name
+	}
+	w := &x.work
+	set := NewSet(x.Name, nodes, x.Policy.Definition.ShardsPerNode)
+	switch {
+	case w.set.Same(set):
+		return w.set, nil
+	case w.set != nil:
+		set = set.WithGeneration(w.set.Generation() + 1)
+	}
+	if err := set.Validate(); err != nil {
+		return nil, &BrokerError{Code: codePreconditionFailed, Text: "PRECONDITION_FAILED - " + err.Error()}
+	}
+	return set, nil
+}
+
+// realQueue looks whether a queue has the exchange's own name.
+func (t *Topology) realQueue(ctx context.Context, x *Exchange) (bool, error) {
+	var real bool
+	err := t.onAny(ctx, func(b Broker) error {
+		count, err := b.QueueCount(ctx, x.Name)
+		real = count.Exists
+		return err
+	})
+	var refused *BrokerError
+	if errors.As(err, &refused) && refused.Code == codeResourceLocked {
+		real, err = true, nil // somebody's exclusive queue
+	}
+	if real && err == nil && !x.work.warnedReal {
+		t.log.Warn("a queue has the name of a sharded exchange: publishing to it through the default exchange is refused",
+			"queue", x.Name, "vhost", t.vhost)
+	}
+	x.work.warnedReal = real
+	return real, err
+}
+
+// publish makes a state the exchange's present one. The turn is held.
+func (t *Topology) publish(x *Exchange, state *State) {
+	w := &x.work
+	if state.Set != nil {
+		w.set = state.Set
+	}
+	w.words |= state.Words
+	before := x.State()
+	x.state.Store(state)
+	if before.Mode != state.Mode || !before.Set.Same(state.Set) {
+		shards := 0
+		if state.Set != nil {
+			shards = state.Set.Len()
+		}
+		t.log.Info("exchange state", "exchange", x.Name, "vhost", t.vhost,
+			"mode", state.Mode.String(), "type", state.Type, "shards", shards)
+	}
+}
+
+// regroup has consumers reassigned. It calls into sessions, so no turn or lock
+// is held.
+func (t *Topology) regroup(x *Exchange) {
+	if g := t.routes.canonical(x).group.Load(); g != nil {
+		g.setChanged()
+	}
+}

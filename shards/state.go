@@ -1,0 +1,118 @@
+package shards
+
+import "sync/atomic"
+
+// Mode says what an exchange is in the broker, and so what happens to publishes.
+type Mode uint8
+
+const (
+	// Unknown: not looked at yet, or forgotten.
+	Unknown Mode = iota
+	// Missing: the broker has no exchange of that name.
+	Missing
+	// Sharded: ours. A direct exchange; publishes get a shard key in BCC.
+	Sharded
+	// Native: of the broker's own type x-modulus-hash; the broker hashes.
+	Native
+	// Plain: of another type. Shards are bound with the policy's routing key and
+	// publishes pass unrewritten.
+	Plain
+)
+
+// String returns the mode's name for logs.
+func (m Mode) String() string {
+	switch m {
+	case Unknown:
+		return "unknown"
+	case Missing:
+		return "missing"
+	case Sharded:
+		return "sharded"
+	case Native:
+		return "native"
+	case Plain:
+		return "plain"
+	}
+	return "invalid"
+}
+
+// State is what is known of one exchange. It is an immutable value: a change
+// publishes a new State.
+type State struct {
+	Mode Mode
+	// Set is nil until the shards are declared.
+	Set *Set
+	// Words has bit w-1 set when the shard keys of w words are bound.
+	Words uint32
+	// RealQueue: a queue with the exchange's own name exists, so spreading
+	// default-exchange publishes would deliver twice.
+	RealQueue bool
+	// Type is the exchange type as the broker names it, "" when unknown.
+	Type string
+}
+
+// HasWords reports whether the shard keys with that many words are bound.
+func (s *State) HasWords(words int) bool {
+	return words >= 1 && words <= MaxWords && s.Words&(1<<(words-1)) != 0
+}
+
+// unknownState is shared by all exchanges nobody has looked at.
+var unknownState = &State{Mode: Unknown}
+
+// Exchange is the run-time side of one exchange that a policy matches. Its
+// exported fields do not change; its methods are safe for concurrent use.
+type Exchange struct {
+	Name, Vhost string
+	Policy      *Policy
+
+	state  atomic.Pointer[State]
+	spread atomic.Uint64
+	group  atomic.Pointer[Group]
+	work   work // Topology's, see resolve.go
+}
+
+// newExchange returns an exchange in state Unknown.
+func newExchange(name, vhost string, policy *Policy) *Exchange {
+	x := &Exchange{Name: name, Vhost: vhost, Policy: policy}
+	x.state.Store(unknownState)
+	return x
+}
+
+// State returns what is known of the exchange: never nil, never to be modified.
+func (x *Exchange) State() *State {
+	if s := x.state.Load(); s != nil {
+		return s
+	}
+	return unknownState
+}
+
+// groupOf returns the exchange's consumer group, made on first use with counts
+// as its source of the broker's consumer counts (see newGroup).
+func (x *Exchange) groupOf(counts countsFunc) *Group {
+	if g := x.group.Load(); g != nil {
+		return g
+	}
+	x.group.CompareAndSwap(nil, newGroup(x, counts))
+	return x.group.Load()
+}
+
+// NextSpread returns the shard index for the next publish through the default
+// exchange, round-robin over 0..N-1; 0 while there is no shard set.
+func (x *Exchange) NextSpread() int {
+	n := 0
+	if set := x.State().Set; set != nil {
+		n = set.Len()
+	}
+	if n == 0 {
+		return 0
+	}
+	return int((x.spread.Add(1) - 1) % uint64(n))
+}
+
+// Route says what a publish to an exchange name concerns.
+type Route struct {
+	// Exchange is nil unless the name itself is sharded.
+	Exchange *Exchange
+	// Feeds are the sharded exchanges whose policies list the name in fed-by.
+	Feeds []*Exchange
+}
