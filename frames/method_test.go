@@ -13,7 +13,8 @@ import (
 )
 
 // fill sets every field of a method to something random that the wire can carry.
-func fill(rng *rand.Rand, m frames.Method) {
+func fill(t testing.TB, rng *rand.Rand, m frames.Method) {
+	t.Helper()
 	v := reflect.ValueOf(m).Elem()
 	for i := range v.NumField() {
 		switch f := v.Field(i); p := f.Addr().Interface().(type) {
@@ -34,7 +35,7 @@ func fill(rng *rand.Rand, m frames.Method) {
 		case *frames.Table:
 			*p = frames.AppendTable(nil, "t", randomTable(rng, 3))
 		default:
-			panic("field type without a filler: " + f.Type().String())
+			require.Failf(t, "field type without a filler", "%s", f.Type())
 		}
 	}
 }
@@ -46,7 +47,7 @@ func TestEveryMethodRoundTrips(t *testing.T) {
 			require.Equal(t, id, frames.NewMethod(id).ID())
 			for range 20 {
 				m := frames.NewMethod(id)
-				fill(rng, m)
+				fill(t, rng, m)
 				args := m.AppendArgs(nil)
 				got := frames.NewMethod(id)
 				require.NoError(t, got.Decode(args))
@@ -55,7 +56,7 @@ func TestEveryMethodRoundTrips(t *testing.T) {
 			}
 			// Decode must overwrite all fields of a struct used before.
 			used := frames.NewMethod(id)
-			fill(rng, used)
+			fill(t, rng, used)
 			fresh := frames.NewMethod(id)
 			require.NoError(t, used.Decode(fresh.AppendArgs(nil)))
 			require.Equal(t, fresh, used)
@@ -67,7 +68,7 @@ func TestEveryMethodRefusesWrongLengths(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, id := range frames.Methods() {
 		m := frames.NewMethod(id)
-		fill(rng, m)
+		fill(t, rng, m)
 		args := m.AppendArgs(nil)
 		for n := range args {
 			err := frames.NewMethod(id).Decode(args[:n])

@@ -14,7 +14,7 @@ func TestParsePublishAgreesWithTheCodec(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 200 {
 		var m frames.BasicPublish
-		fill(rng, &m)
+		fill(t, rng, &m)
 		p, ok := frames.ParsePublish(m.AppendArgs(nil))
 		require.True(t, ok)
 		require.Equal(t, m.Exchange, string(p.Exchange))
@@ -30,7 +30,7 @@ func TestParseDeliverAgreesWithTheCodec(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for range 200 {
 		var m frames.BasicDeliver
-		fill(rng, &m)
+		fill(t, rng, &m)
 		d, ok := frames.ParseDeliver(m.AppendArgs(nil))
 		require.True(t, ok)
 		require.Equal(t, m.ConsumerTag, string(d.ConsumerTag))

@@ -191,19 +191,18 @@ func TestAssignMakesRoom(t *testing.T) {
 		{"chain", [][]int{{0, 1}, {0, 2}, {2}}, [][]int{{1}, {0}, {2}}},
 		{"share above", [][]int{{0, 1}, {2, 3}, {1}}, [][]int{{0}, {2, 3}, {1}}},
 		{"chain to the share above", [][]int{{0, 1}, {2, 3}, {1, 4}, {4}}, [][]int{{0}, {2, 3}, {1}, {4}}},
+		{"in a full one while shares above are left", [][]int{{0, 1, 2}, {0}, {}}, [][]int{{1, 2}, {0, 4}, {3}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			shards := 0
 			consumers := make([]Consumer, len(tt.held))
 			for i, held := range tt.held {
 				consumers[i].Held = held
-				shards = max(shards, slices.Max(held)+1)
 			}
-			set := NewSet("x", nodeNames(1), shards)
+			set := NewSet("x", nodeNames(1), len(slices.Concat(tt.want...)))
 			got := Assign(set, consumers, nil)
 			require.Equal(t, tt.want, got)
-			require.Zero(t, fewestMoves(set, consumers))
+			require.Equal(t, fewestMoves(set, consumers), moves(consumers, got))
 		})
 	}
 }

@@ -205,18 +205,31 @@ func TestGroupLeavingIsInFlight(t *testing.T) {
 	})
 }
 
-// An attachment that ends while the counts are read may be in them.
-func TestGroupDetachesDuringRead(t *testing.T) {
+// An attachment that begins or ends while the counts are read may or may not be
+// in them.
+func TestGroupMovesDuringRead(t *testing.T) {
 	g, f := newTestGroup(1, 1)
-	c := (&fakeClient{broker: f}).join(t, g, JoinSpec{})
-	counts := g.external.counts
+	f.add(g.x.State().Set.At(0).Queue, 2)
+	g.refreshExternal(t.Context())
+	require.Equal(t, []uint32{2}, g.lastExternal())
+
+	c := (&fakeClient{broker: f, manual: true}).join(t, g, JoinSpec{})
+	counts, during := g.external.counts, func() { c.attach(c.shards()) }
 	g.external.counts = func(ctx context.Context) ([]Count, error) {
-		defer c.leave()
+		defer during()
 		return counts(ctx)
 	}
+	g.mu.Lock()
+	g.external.known = false // so that it is read although c is in flight
+	g.mu.Unlock()
 	g.refreshExternal(t.Context())
-	require.Equal(t, []int{0}, f.perShard())
-	require.Equal(t, []uint32{0}, g.lastExternal())
+	require.Equal(t, []int{3}, f.perShard())
+	require.Equal(t, []uint32{2}, g.lastExternal())
+
+	during = c.leave
+	g.refreshExternal(t.Context())
+	require.Equal(t, []int{2}, f.perShard())
+	require.Equal(t, []uint32{2}, g.lastExternal())
 }
 
 // lastExternal returns the known external counts in set order.

@@ -27,7 +27,7 @@ type healthcheckCmd struct {
 // An AMQP header with a version that nobody speaks is answered with the right
 // one (AMQP 0-9-1 section 4.2.2): the proxy is alive, and RabbitMQ's log is
 // spared a broken handshake per check. With Ready the right header is sent,
-// and connection.start must follow, which comes from the broker.
+// and a connection.start of the broker's must follow.
 func (c *healthcheckCmd) Run(ctx context.Context, a *app) error {
 	if err := config.CheckNode(c.Address); err != nil {
 		return usagef("--address: %w", err)
@@ -71,25 +71,42 @@ func alive(conn io.ReadWriter) error {
 	return nil
 }
 
+// ready waits for connection.start. Without a node the proxy sends one of its
+// own, because a client cannot be told more before its start-ok, and closes
+// then: answering it brings the reason.
 func ready(conn io.ReadWriter) error {
 	if _, err := conn.Write(frames.ProtocolHeader[:]); err != nil {
 		return err
 	}
-	frame, err := readFrame(bufio.NewReader(conn))
+	r := bufio.NewReader(conn)
+	var start frames.ConnectionStart
+	if err := expect(r, &start); err != nil {
+		return err
+	}
+	if product, _ := start.ServerProperties.LookupString("product"); string(product) != "shardmq" {
+		return nil // the broker's
+	}
+	ok := &frames.ConnectionStartOk{Mechanism: "PLAIN", Response: []byte("\x00\x00"), Locale: "en_US"}
+	if _, err := conn.Write(frames.AppendMethod(nil, 0, ok)); err != nil {
+		return err
+	}
+	var reason frames.ConnectionClose
+	if err := expect(r, &reason); err != nil {
+		return err
+	}
+	return fmt.Errorf("the proxy answers %d %s", reason.ReplyCode, reason.ReplyText)
+}
+
+// expect reads one method.
+func expect(r io.Reader, m frames.Method) error {
+	frame, err := readFrame(r)
 	if err != nil {
 		return fmt.Errorf("no answer: %w", err)
 	}
-	switch frame.Method() {
-	case frames.ConnectionStartID:
-		return nil
-	case frames.ConnectionCloseID:
-		var m frames.ConnectionClose
-		if err := m.Decode(frame.Args()); err != nil {
-			return err
-		}
-		return fmt.Errorf("the proxy answers %d %s", m.ReplyCode, m.ReplyText)
+	if frame.Method() != m.ID() {
+		return errors.New("what answers is no AMQP 0-9-1 server")
 	}
-	return errors.New("what answers is no AMQP 0-9-1 server")
+	return m.Decode(frame.Args())
 }
 
 // readFrame reads one frame of at most the size that any peer must accept.

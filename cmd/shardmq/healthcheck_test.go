@@ -26,15 +26,28 @@ func answering(t *testing.T, answer func(header [8]byte) []byte) (address string
 		var header [8]byte
 		if _, err := io.ReadFull(conn, header[:]); err == nil {
 			_, _ = conn.Write(answer(header))
+			// A real server reads on: closing early would reset the connection.
+			if half, ok := conn.(*net.TCPConn); ok {
+				_ = half.CloseWrite()
+			}
+			_, _ = io.Copy(io.Discard, conn)
 		}
 	}()
 	t.Cleanup(func() { _ = l.Close(); <-done })
 	return l.Addr().String()
 }
 
+func startOf(product string) []byte {
+	return frames.AppendMethod(nil, 0, &frames.ConnectionStart{
+		VersionMinor: 9, ServerProperties: frames.AppendString(nil, "product", product),
+		Mechanisms: []byte("PLAIN"), Locales: []byte("en_US"),
+	})
+}
+
 func TestHealthcheck(t *testing.T) {
-	start := frames.AppendMethod(nil, 0, &frames.ConnectionStart{VersionMinor: 9, Mechanisms: []byte("PLAIN"), Locales: []byte("en_US")})
-	refused := frames.AppendMethod(nil, 0, &frames.ConnectionClose{ReplyCode: 320, ReplyText: "CONNECTION_FORCED - no node reachable"})
+	start := startOf("RabbitMQ")
+	refused := startOf("shardmq")
+	refused = append(refused, frames.AppendMethod(nil, 0, &frames.ConnectionClose{ReplyCode: 320, ReplyText: "CONNECTION_FORCED - no node reachable"})...)
 	// server answers as the proxy does, with this after the right header.
 	server := func(after []byte) func([8]byte) []byte {
 		return func(header [8]byte) []byte {
@@ -55,6 +68,7 @@ func TestHealthcheck(t *testing.T) {
 		"alive":             {server(refused), nil, 0, "healthy\n"},
 		"ready":             {server(start), []string{"--ready"}, 0, "healthy\n"},
 		"no node":           {server(refused), []string{"--ready"}, 1, "the proxy answers 320 CONNECTION_FORCED - no node reachable"},
+		"reason missing":    {server(startOf("shardmq")), []string{"--ready"}, 1, "no answer: EOF"},
 		"cut short":         {server(start[:20]), []string{"--ready"}, 1, "no answer: unexpected EOF"},
 		"silent":            {nothing, nil, 1, "no answer: EOF"},
 		"another, not AMQP": {text, nil, 1, "what answers is no AMQP 0-9-1 server"},

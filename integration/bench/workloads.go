@@ -59,7 +59,7 @@ func publish(exchange string, size int) func(context.Context, *sink.Sink, contes
 		if err != nil {
 			return 0, err
 		}
-		defer cl.Close()
+		defer func() { _ = cl.Close() }()
 		sharded := c.shards && exchange == shardedExchange
 		if sharded {
 			if err := declareSharded(cl); err != nil {
@@ -103,7 +103,7 @@ func confirmed(size int) func(context.Context, *sink.Sink, contestant, int) (tim
 		if err != nil {
 			return 0, err
 		}
-		defer cl.Close()
+		defer func() { _ = cl.Close() }()
 		if err := cl.Call(&frames.ConfirmSelect{}, &frames.ConfirmSelectOk{}); err != nil {
 			return 0, err
 		}
@@ -129,7 +129,7 @@ func deliver(queue string, size int) func(context.Context, *sink.Sink, contestan
 		if err != nil {
 			return 0, err
 		}
-		defer cl.Close()
+		defer func() { _ = cl.Close() }()
 		if !c.shards || queue != shardedExchange {
 			s.Load(plainQueue, &sink.Load{Count: n, Body: body, Exchange: plainExchange, RoutingKey: "key.0000"})
 			return cl.Consume(plainQueue, n, size)

@@ -54,6 +54,8 @@ func (n *Node) kill() error {
 func (n *Node) waitHelpers() error {
 	mark := "RABBITMQ_MNESIA_BASE=" + filepath.Join(n.dir, "mnesia")
 	deadline := time.Now().Add(10 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
 	for patience := 20; ; patience-- {
 		left := processesWith(mark)
 		switch {
@@ -64,7 +66,7 @@ func (n *Node) waitHelpers() error {
 		case patience <= 0:
 			killAll(left)
 		}
-		time.Sleep(10 * time.Millisecond)
+		<-tick.C
 	}
 }
 

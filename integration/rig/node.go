@@ -145,7 +145,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("node log: %w", err)
 	}
-	defer out.Close() // the child has its own descriptor
+	defer func() { _ = out.Close() }() // the child has its own descriptor
 	cmd := exec.Command(filepath.Join(n.sbin, "rabbitmq-server"))
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = n.env, n.dir, out, out
 	if n.child, err = Launch(cmd); err != nil {

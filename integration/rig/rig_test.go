@@ -37,10 +37,10 @@ func TestMain(m *testing.M) {
 func startAndHang() {
 	n, err := StartNode(context.Background(), NodeOptions{})
 	if err != nil {
-		fmt.Println("error", err)
+		fmt.Fprintln(os.Stdout, "error", err)
 		os.Exit(1)
 	}
-	fmt.Println("ready", space.dir, n.dir, n.PID(), space.epmd.PID())
+	fmt.Fprintln(os.Stdout, "ready", space.dir, n.dir, n.PID(), space.epmd.PID())
 	select {}
 }
 
