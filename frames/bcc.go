@@ -18,6 +18,10 @@ import (
 //
 // The frame grows by 5 octets and the key's length per key, 8 for a new array, up to 4 for a new table. No limit of
 // frame_max is checked. dst must not overlap f. It allocates only to grow dst.
+//
+// RabbitMQ removes BCC and leaves an empty table where it was the only entry, so that a message published without headers and
+// one with an empty table would look alike when they are delivered. A table that was there and holds nothing but BCC
+// therefore gets the entry EmptyMarker too (11 octets); AppendHeaderRestored undoes both.
 func AppendHeaderBCC(dst []byte, f Frame, keys ...string) (out []byte, changed bool) {
 	if len(keys) == 0 || len(f) < Overhead+minContent || f[0] != TypeHeader {
 		return dst, false
@@ -32,6 +36,12 @@ func AppendHeaderBCC(dst []byte, f Frame, keys ...string) (out []byte, changed b
 	return e.append(dst), true
 }
 
+// EmptyMarker is the name of an entry without value that stands for "there was a headers table, and it was empty".
+const EmptyMarker = "x-shardmq"
+
+// markerEntry is its size: name, type octet.
+const markerEntry = 1 + len(EmptyMarker) + 1
+
 // bccEntry is the size of an entry BCC with an empty array: name, type octet, length octets.
 const bccEntry = 1 + len("BCC") + 1 + 4
 
@@ -41,9 +51,11 @@ type bccEdit struct {
 	keys  []string
 	room  int // octets that the keys take as array elements
 
-	table  int // length octets of the headers table
-	array  int // length octets of the BCC array
-	insert int // where the new octets go in
+	table  int  // length octets of the headers table
+	array  int  // length octets of the BCC array
+	insert int  // where the new octets go in
+	others bool // the table has entries other than BCC
+	mark   int  // octets that EmptyMarker takes, 0 when it is not needed
 }
 
 // locate finds the places to edit in one pass over the table's entries, false when the frame must stay as it is.
@@ -75,6 +87,7 @@ func (e *bccEdit) locate() bool {
 			return false
 		}
 		t = rest
+		e.others = e.others || e.array != 0 || string(name) != "BCC"
 		if len(name) < 2 || len(name) > 3 || name[len(name)-1] != 'C' {
 			continue // neither of the two names, for nearly every entry
 		}
@@ -92,11 +105,14 @@ func (e *bccEdit) locate() bool {
 			cc = true
 		}
 	}
+	if !e.others {
+		e.mark = markerEntry
+	}
 	return true
 }
 
 func (e *bccEdit) append(dst []byte) []byte {
-	dst = slices.Grow(dst, len(e.frame)+e.room+4+bccEntry)
+	dst = slices.Grow(dst, len(e.frame)+e.room+4+bccEntry+e.mark)
 	start := len(dst)
 	dst = append(dst, e.frame[:e.insert]...)
 	head := dst[start:]
@@ -112,8 +128,8 @@ func (e *bccEdit) append(dst []byte) []byte {
 		dst = appendLong(dst, uint32(grown))
 		addLength(head[3:], grown+4)
 	} else {
-		addLength(head[e.table:], grown)
-		addLength(head[3:], grown)
+		addLength(head[e.table:], grown+e.mark)
+		addLength(head[3:], grown+e.mark)
 	}
 	if e.array == 0 {
 		dst = append(dst, "\x03BCCA"...)
@@ -123,6 +139,10 @@ func (e *bccEdit) append(dst []byte) []byte {
 		dst = append(dst, 'S')
 		dst = appendLong(dst, uint32(len(k)))
 		dst = append(dst, k...)
+	}
+	if e.mark > 0 { // the BCC array ends the table here, so this is between entries
+		dst = append(dst, byte(len(EmptyMarker)))
+		dst = append(dst, EmptyMarker+"V"...)
 	}
 	return append(dst, e.frame[e.insert:]...)
 }

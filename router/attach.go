@@ -165,6 +165,7 @@ func (c *Conn) attachTo(ch *channel, o *op, k *consumer, r Answer, then func()) 
 		if f.Method() == frames.BasicConsumeOkID && ok.Decode(f.Args()) == nil {
 			if a := c.attachmentOf(ch, []byte(ok.ConsumerTag)); a != nil {
 				a.active = true
+				c.attached(k, a.queue, 1)
 			}
 			c.confirmConsume(ch, k) // before any delivery
 		}

@@ -63,15 +63,14 @@ func (c *Conn) BrokerFrame(f frames.Frame) Verdict {
 	}
 	switch m {
 	case frames.BasicDeliverID:
-		ch.down.wantHeader = true
-		if len(ch.slots) == 0 {
-			return Forward
-		}
 		return c.deliver(ch, f)
 	case frames.BasicAckID, frames.BasicNackID:
 		return Forward
 	case frames.BasicReturnID:
-		ch.down.wantHeader = true
+		var m frames.BasicReturn
+		if m.Decode(f.Args()) == nil {
+			c.beginContent(ch, []byte(m.Exchange), []byte(m.RoutingKey))
+		}
 		return Forward
 	case frames.BasicCancelID:
 		return c.brokerCancel(ch, f)
@@ -90,20 +89,36 @@ func (c *Conn) brokerHeader(ch *channel, f frames.Frame) Verdict {
 	if ch.state == chanClosingProxy && !ch.finishing {
 		v = Drop
 	}
+	if v == Drop {
+		return v
+	}
+	if c.restoreHeader(ch, f) {
+		v = Drop
+	}
 	if !ch.down.active() {
 		if v == Forward {
 			c.down = append(c.down, f...)
-			c.contentEnd(ch)
 		}
-		return Drop
+		c.contentEnd(ch)
+		v = Drop
 	}
 	return v
+}
+
+// beginContent notes that a content for the client begins.
+func (c *Conn) beginContent(ch *channel, exchange, key []byte) {
+	ch.down.wantHeader = true
+	ch.emptied = c.restores(exchange, key)
 }
 
 // deliver gives a delivery of an attachment the client's own consumer tag.
 func (c *Conn) deliver(ch *channel, f frames.Frame) Verdict {
 	d, ok := frames.ParseDeliver(f.Args())
 	if !ok {
+		return Forward
+	}
+	c.beginContent(ch, d.Exchange, d.RoutingKey)
+	if len(ch.slots) == 0 {
 		return Forward
 	}
 	a := c.attachmentOf(ch, d.ConsumerTag)
@@ -119,6 +134,14 @@ func (c *Conn) deliver(ch *channel, f frames.Frame) Verdict {
 	return Drop
 }
 
+// gotContent begins the content behind a get-ok.
+func (c *Conn) gotContent(ch *channel, f frames.Frame) {
+	var m frames.BasicGetOk
+	if m.Decode(f.Args()) == nil {
+		c.beginContent(ch, []byte(m.Exchange), []byte(m.RoutingKey))
+	}
+}
+
 // brokerReply handles the broker's reply to a request, the client's or the proxy's.
 func (c *Conn) brokerReply(ch *channel, m frames.MethodID, f frames.Frame) Verdict {
 	if ch.swallow > 0 {
@@ -130,7 +153,7 @@ func (c *Conn) brokerReply(ch *channel, m frames.MethodID, f frames.Frame) Verdi
 	}
 	switch m {
 	case frames.BasicGetOkID:
-		ch.down.wantHeader = true
+		c.gotContent(ch, f)
 	case frames.BasicConsumeOkID:
 		var ok frames.BasicConsumeOk
 		if c.dir != nil && ok.Decode(f.Args()) == nil {

@@ -41,6 +41,7 @@ type channel struct {
 	state chanState
 
 	up, down    content
+	emptied     bool // a shard key was added to the message under way to the client
 	outstanding int  // client's requests the broker has not answered
 	swallow     int  // replies to requests of our own whose composition was given up
 	tx          bool // tx.select seen

@@ -77,6 +77,7 @@ type Conn struct {
 	authFail bool // client announced authentication_failure_close
 	tuned    bool // the broker has sent connection.tune
 	blocked  bool // the broker has blocked this connection
+	raised   *frames.Exception // what RaiseConnection was called with
 
 	chans []*channel // by channel number; nil where not open
 
@@ -90,6 +91,8 @@ type Conn struct {
 
 	lastName  []byte // the exchange of the last publish, and what it resolved to
 	lastRoute *shards.Route
+	downName  []byte // the same for the last delivery
+	downRoute *shards.Route
 	rotating  int // consumers with more shards than attachments allowed
 }
 
@@ -114,6 +117,12 @@ func (c *Conn) Closed() bool { return c.state == connClosed }
 
 // Closing reports whether any side has begun to close the connection.
 func (c *Conn) Closing() bool { return c.state >= connClosingClient }
+
+// Raised is the exception RaiseConnection has closed the connection with, nil for none.
+func (c *Conn) Raised() *frames.Exception { return c.raised }
+
+// OwesCloseOk reports whether the client has been sent connection.close and has not answered it yet.
+func (c *Conn) OwesCloseOk() bool { return c.state == connClosingBroker || c.state == connClosingProxy }
 
 // Ops is the number of running compositions; while it is above 0 the owner calls Tick at intervals.
 func (c *Conn) Ops() int { return c.ops }
@@ -141,9 +150,6 @@ func (c *Conn) TakeDown(spare []byte) []byte {
 	c.down = spare[:0]
 	return b
 }
-
-// InjectDown appends octets for the client as they are: the proxy cuts body frames that are too large for the client.
-func (c *Conn) InjectDown(b []byte) { c.down = append(c.down, b...) }
 
 // TakeAsks hands over the questions asked since the last call.
 func (c *Conn) TakeAsks() []Ask {
@@ -179,6 +185,7 @@ func (c *Conn) RaiseConnection(e *frames.Exception) {
 		return
 	}
 	c.state = connClosingProxy
+	c.raised = e
 	class, method := e.Method.Class(), e.Method.Method()
 	c.down = frames.AppendMethod(c.down, 0, &frames.ConnectionClose{
 		ReplyCode: uint16(e.Code), ReplyText: e.ReplyText(), ClassID: class, MethodID: method})

@@ -24,6 +24,7 @@ type consumer struct {
 	starved  bool              // shards without attachment for want of room in the prefetch
 	turn     uint64
 	leaving  bool // basic.cancel seen
+	left     bool // has left its group
 	confirm  bool // consume-ok is owed to the client
 	tried    bool // within one op: its missing shards have been looked at
 	rotating bool // counted in Conn.rotating
@@ -129,7 +130,6 @@ func (c *Conn) newAttachment(ch *channel, k *consumer, queue string, limit int) 
 	k.atts = append(k.atts, a)
 	k.turn++
 	k.served[queue] = k.turn
-	c.attached(k, queue, 1)
 	return a
 }
 
@@ -146,7 +146,9 @@ func (c *Conn) endAttachment(ch *channel, a *attachment) {
 			break
 		}
 	}
-	c.attached(a.of, a.queue, -1)
+	if a.active {
+		c.attached(a.of, a.queue, -1)
+	}
 }
 
 func (c *Conn) attached(k *consumer, queue string, delta int) {
@@ -236,9 +238,9 @@ func (c *Conn) forgetConsumer(ch *channel, k *consumer) {
 // leaveGroup gives the consumer's shards to others. Its attachments live on until the broker ends them: deliveries under way still
 // need the client's tag.
 func (c *Conn) leaveGroup(k *consumer) {
-	if k.member != nil {
+	if k.member != nil && !k.left {
+		k.left = true // but the ends of its attachments are reported still
 		c.asks = append(c.asks, Ask{Kind: AskLeave, Member: k.member})
-		k.member = nil
 	}
 	c.setRotating(k, false)
 }

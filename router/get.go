@@ -85,7 +85,7 @@ func (g *getting) reply(f frames.Frame) Verdict {
 		}
 	}
 	binary.BigEndian.PutUint32(at, sum)
-	g.ch.down.wantHeader = true
+	g.c.gotContent(g.ch, f)
 	g.c.finish(g.ch)
 	return Drop
 }

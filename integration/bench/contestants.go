@@ -36,7 +36,7 @@ type contestant struct {
 const (
 	direct  = "direct"
 	haproxy = "haproxy"
-	goCopy  = "go io.Copy"
+	goCopy  = "go copy"
 	shardmq = "shardmq"
 )
 
@@ -113,27 +113,25 @@ func startHAProxy(ctx context.Context, server string) (contestant, error) {
 	if err != nil {
 		return contestant{}, err
 	}
-	dir, err := os.MkdirTemp("", "shardmq-bench-")
+	dir, err := rig.Folder("haproxy")
 	if err != nil {
 		return contestant{}, err
 	}
 	file := filepath.Join(dir, "haproxy.cfg")
 	if err := os.WriteFile(file, fmt.Appendf(nil, haproxyConfig, port, server), 0o600); err != nil {
-		return contestant{}, errors.Join(err, os.RemoveAll(dir))
+		return contestant{}, err
 	}
 	cmd := exec.Command(program, "-db", "-q", "-f", file)
 	cmd.Stderr = os.Stderr
 	child, err := rig.Launch(cmd)
 	if err != nil {
-		return contestant{}, errors.Join(err, os.RemoveAll(dir))
+		return contestant{}, err
 	}
-	c := contestant{name: haproxy, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), pid: child.PID(), stop: func() error {
-		return errors.Join(child.Kill(), os.RemoveAll(dir))
-	}}
 	if err := rig.AwaitPort(ctx, child, port); err != nil {
-		return contestant{}, errors.Join(fmt.Errorf("haproxy: %w", err), c.stop())
+		return contestant{}, errors.Join(fmt.Errorf("haproxy: %w", err), child.Kill())
 	}
-	return c, nil
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	return contestant{name: haproxy, addr: addr, pid: child.PID(), stop: child.Kill}, nil
 }
 
 func startRelay(server string) (contestant, error) {

@@ -68,6 +68,9 @@ func Cleanup() error {
 	return errors.Join(errs...)
 }
 
+// Folder makes a new folder in the workspace, which Cleanup, or the next run, removes.
+func Folder(name string) (string, error) { return space.folder(name) }
+
 // folder makes a new folder in the workspace.
 func (w *workspace) folder(name string) (string, error) {
 	w.mu.Lock()
