@@ -51,7 +51,7 @@ demo: build ## see it work: 10,000 messages through a sharded exchange
 # with it as well. REQUIRE_BROKER makes a missing broker a failure.
 .PHONY: test
 test: ## run all tests, with the race detector and real brokers; install what is missing
-	@$(DEPS) broker clients $(if $(RACE),race)
+	@AMQP_URL= $(DEPS) broker clients relay $(if $(RACE),race)
 	@$(MAKE) --no-print-directory check
 	@$(GO) build $(RACE) -o bin/test/shardmq ./cmd/shardmq
 	REQUIRE_BROKER=1 SHARDMQ_BINARY='$(CURDIR)/bin/test/shardmq' \

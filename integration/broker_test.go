@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -10,16 +11,19 @@ import (
 
 // What the tests look at in the broker itself, past the proxy.
 
-// node returns RabbitMQ's name of the test's broker.
+// node returns RabbitMQ's name of the test's broker. One that is not ours is asked the way the proxy asks.
 func (e *env) node() string {
 	if e.broker.Name != "" {
 		return e.broker.Name
 	}
-	conn, err := amqp.Dial(e.url)
-	require.NoError(e.t, err)
-	defer conn.Close()
-	name, _ := conn.Properties["cluster_name"].(string)
-	return name
+	if e.nodeName == "" {
+		c := controlOf(e.t, e.url, "")
+		name, err := c.NodeName(context.Background()) // also when the test's context has ended, to clean up
+		require.NoError(e.t, err)
+		require.NoError(e.t, c.Close())
+		e.nodeName = name
+	}
+	return e.nodeName
 }
 
 // shard returns the name of an exchange's queue with that index.

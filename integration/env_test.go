@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,8 @@ type env struct {
 	vhost  string
 	url    string // directly to the broker
 	suffix string // of every name, where the vhost is not ours alone
+
+	nodeName string // see node
 }
 
 var envNumber atomic.Uint32
@@ -37,7 +40,7 @@ func newEnv(t *testing.T) *env {
 	if shared.External() {
 		u, err := amqp.ParseURI(shared.URL)
 		require.NoError(t, err, "AMQP_URL")
-		suffix := fmt.Sprintf("-%x-%d", time.Now().UnixNano(), envNumber.Add(1))
+		suffix := fmt.Sprintf("-%x-%04d", time.Now().UnixNano(), envNumber.Add(1))
 		return &env{t: t, broker: shared, vhost: u.Vhost, url: shared.URL, suffix: suffix}
 	}
 	vhost, err := freshVhosts.take(t.Context(), shared)
@@ -64,7 +67,8 @@ func newCtlEnv(t *testing.T) *env {
 }
 
 // freshVhosts hands out vhosts that nobody used before. They are made by the dozen, since one run of rabbitmqctl takes
-// far longer than what it is asked to do, and are gone when the node is.
+// far longer than what it is asked to do, and are gone when the node is. Their names are of one length: it shows in
+// transcripts.
 var freshVhosts vhostPool
 
 type vhostPool struct {
@@ -78,14 +82,14 @@ func (p *vhostPool) take(ctx context.Context, node *rig.Node) (string, error) {
 	defer p.mu.Unlock()
 	if len(p.free) == 0 {
 		const dozen = 24
-		make := fmt.Sprintf(`[begin V = <<"test-", (integer_to_binary(I))/binary>>, ok = rabbit_vhost:add(V, <<"rig">>),
+		make := fmt.Sprintf(`[begin V = list_to_binary(io_lib:format("test-~4..0B", [I])), ok = rabbit_vhost:add(V, <<"rig">>),
 			ok = rabbit_auth_backend_internal:set_permissions(<<"guest">>, V, <<".*">>, <<".*">>, <<".*">>, <<"rig">>)
 			end || I <- lists:seq(%d, %d)].`, p.made+1, p.made+dozen)
 		if _, err := node.Ctl(ctx, "eval", make); err != nil {
 			return "", fmt.Errorf("make vhosts: %w", err)
 		}
 		for i := range dozen {
-			p.free = append(p.free, fmt.Sprintf("test-%d", p.made+1+i))
+			p.free = append(p.free, fmt.Sprintf("test-%04d", p.made+1+i))
 		}
 		p.made += dozen
 	}
@@ -144,17 +148,29 @@ func (e *env) proxy(shards map[string]int, args ...string) *rig.Proxy {
 // proxyWith starts shardmq with policies (YAML, a list) for the test's vhost.
 func (e *env) proxyWith(policies string) *rig.Proxy {
 	e.t.Helper()
+	return e.start(rig.ProxyOptions{Upstream: e.url, Config: e.config(e.broker.Addr, policies)})
+}
+
+// config is the text of a shardmq.yaml for the broker, reached at address, which ends with policies (YAML, a list).
+// Further top-level keys may follow.
+func (e *env) config(address, policies string) string {
+	e.t.Helper()
 	u, err := amqp.ParseURI(e.url)
 	require.NoError(e.t, err)
-	config := fmt.Sprintf(`listeners:
+	return fmt.Sprintf(`listeners:
   - address: "127.0.0.1:0"
 upstream:
   nodes:
     - {address: %q}
   control: {username: %q, password: %q}
+  dial-timeout: 2s
 policies:
-%s`, e.broker.Addr, u.Username, u.Password, policies)
-	return e.start(rig.ProxyOptions{Upstream: e.url, Config: config})
+%s`, address, u.Username, u.Password, policies)
+}
+
+// policy is a line of policies: N shards for one literal name in the test's vhost, and more of the definition.
+func (e *env) policy(exchange string, n int, more string) string {
+	return fmt.Sprintf("  - {name: %q, vhost: %q, pattern: '^%s$', definition: {shards-per-node: %d%s}}\n", exchange, e.vhost, exchange, n, more)
 }
 
 func (e *env) start(o rig.ProxyOptions) *rig.Proxy {
@@ -228,6 +244,19 @@ func eventually(t *testing.T, what string, condition func() string) {
 			require.FailNow(t, what+": did not come about", wrong)
 		}
 	}
+}
+
+// logged waits until the proxy's log has all these words in one line.
+func logged(t *testing.T, p *rig.Proxy, words ...string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("a line with %q in the log", words), func() string {
+		for line := range strings.Lines(p.Logs()) {
+			if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) }) {
+				return ""
+			}
+		}
+		return "there is none"
+	})
 }
 
 // body returns n octets that repeat nowhere near a frame's size, so that a lost or doubled piece shows.

@@ -109,8 +109,7 @@ func TestExchangeOtherTypes(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
 			other := e.name("other")
-			p := e.proxyWith("  - {name: p, vhost: '" + e.vhost + "', pattern: '^" + other +
-				"$', definition: {shards-per-node: 3, routing-key: '" + test.routingKey + "'}}\n")
+			p := e.proxyWith(e.policy(other, 3, ", routing-key: '"+test.routingKey+"'"))
 			ch := confirming(t, p.URL)
 			require.NoError(t, ch.ExchangeDeclare(other, test.kind, true, false, false, false, nil))
 			publishKeys(t, ch, other, test.keys)

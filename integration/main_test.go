@@ -2,8 +2,11 @@ package integration
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -23,6 +26,11 @@ func run(m *testing.M) (code int) {
 			code = max(code, 1)
 		}
 	}()
+	flag.Parse()
+	if err := waitTogether(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	var err error
@@ -35,4 +43,15 @@ func run(m *testing.M) (code int) {
 		return 1
 	}
 	return m.Run()
+}
+
+// waitTogether lets more tests run at a time than there are processors, unless -parallel is given: they wait for the
+// broker far more than they compute.
+func waitTogether() error {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return nil
+	}
+	return flag.Set("test.parallel", strconv.Itoa(max(8, runtime.GOMAXPROCS(0))))
 }

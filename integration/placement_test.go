@@ -61,8 +61,7 @@ func TestPhash2Placement(t *testing.T) {
 	}
 	var policies string
 	for n, name := range names {
-		policies += fmt.Sprintf("  - {name: p%d, vhost: %q, pattern: '^%s$', definition: {shards-per-node: %d, hash: phash2}}\n",
-			n, e.vhost, name, n)
+		policies += e.policy(name, n, ", hash: phash2")
 	}
 	ch := confirming(t, e.proxyWith(policies).URL)
 	placed := map[int]*probe{}

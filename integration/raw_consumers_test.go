@@ -38,8 +38,7 @@ func TestConsumerTags(t *testing.T) {
 	r.write(method(0, &frames.ConnectionCloseOk{}))
 }
 
-// TestShardDeleted: when somebody deletes a shard, its consumer is not told as long as others are left; when all are
-// gone, it is.
+// TestShardDeleted: when somebody deletes a shard, its consumer is not told as long as there are others.
 func TestShardDeleted(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -22,20 +22,19 @@ func (s *session) runAsks(asks []router.Ask) {
 	for _, a := range asks {
 		switch a.Kind {
 		case router.AskLeave:
-			s.helpers.Go(a.Member.Leave)
+			s.help(a.Member.Leave)
 		case router.AskAttached:
 			a.Member.Attached(a.Queue, a.Delta)
 		case router.AskLog:
 			s.log.Warn(a.Text, zap.String("exchange", a.Exchange.Name))
 		default:
-			s.helpers.Go(func() { s.ask(a) })
+			s.help(func() { s.ask(a) })
 		}
 	}
 }
 
 // ask answers one question.
 func (s *session) ask(a router.Ask) {
-	defer s.guard()
 	ctx, cancel := context.WithTimeout(s.ctx, askTimeout)
 	defer cancel()
 	r := s.find(ctx, a)
@@ -101,6 +100,7 @@ func counted(ctx context.Context, t *shards.Topology, x *shards.Exchange) (r rou
 // retarget hands a consumer its new target. The group calls it from other sessions' goroutines, so it must not wait here.
 func (s *session) retarget(channel uint16, consumer uint64, t shards.Target) {
 	go func() {
+		defer s.guard()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.ctx.Err() != nil {
@@ -137,6 +137,7 @@ func (s *session) keepTime() {
 }
 
 func (s *session) tick() {
+	defer s.guard()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ticking = false
@@ -163,13 +164,17 @@ func (s *session) rotate() {
 		if err != nil || set == nil || len(counts) != set.Len() {
 			continue // the node is away; the next turn sees
 		}
-		s.mu.Lock()
-		s.rt.Rotate(x, set, counts)
-		s.after(nil)
-		s.mu.Unlock()
+		s.turn(x, set, counts)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turning = false
 	s.keepTime()
+}
+
+func (s *session) turn(x *shards.Exchange, set *shards.Set, counts []shards.Count) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rt.Rotate(x, set, counts)
+	s.after(nil)
 }

@@ -2,13 +2,9 @@ package proxy
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/shardmq/shardmq/frames"
 )
@@ -28,6 +24,7 @@ func (s *session) greet() bool {
 	if header != frames.ProtocolHeader {
 		s.cause(fmt.Errorf("not AMQP 0-9-1: the connection begins with %q%s", header[:], spoken(header[:])))
 		_, _ = s.client.Write(frames.ProtocolHeader[:]) // AMQP 0-9-1, 4.2.2: the version the server speaks
+		s.linger()
 		return false
 	}
 	conn, n, err := s.srv.dial(s.ctx)
@@ -45,11 +42,18 @@ func (s *session) greet() bool {
 	if ended {
 		return false
 	}
-	if _, err := conn.Write(header[:]); err != nil {
-		s.cause(fmt.Errorf("upstream %s: %w", n.Address, err))
+	// A forwarder in front of a broker that is down accepts and closes: a node counts as reached once it has said something.
+	s.in = newReader(conn)
+	_ = conn.SetDeadline(s.started.Add(s.srv.o.HandshakeTimeout))
+	if _, err = conn.Write(header[:]); err == nil {
+		err = s.in.fill(0)
+	}
+	if err != nil {
+		s.causeOf("upstream "+n.Address, err)
 		s.turnAway()
 		return false
 	}
+	_ = conn.SetDeadline(time.Time{})
 	return true
 }
 
@@ -83,68 +87,19 @@ func (s *session) turnAway() {
 	if _, err := s.client.Write(frames.AppendMethod(nil, 0, &frames.ConnectionClose{ReplyCode: uint16(e.Code), ReplyText: e.ReplyText()})); err != nil {
 		return
 	}
-	_ = s.readMethod() // close-ok
+	s.linger()
 }
 
-// readMethod reads one frame of the client's and drops it.
+// readMethod reads one frame of the client's, start-ok, and drops it.
 func (s *session) readMethod() error {
 	var head [frames.HeadSize]byte
 	if _, err := io.ReadFull(s.client, head[:]); err != nil {
 		return err
 	}
 	h := frames.ParseHead(head[:])
-	if err := h.Check(largeBuffer); err != nil {
+	if err := h.Check(handshakeFrameMax); err != nil {
 		return err
 	}
 	_, err := io.CopyN(io.Discard, s.client, int64(h.Size)+1)
 	return err
-}
-
-// cause remembers why the session ends; the first cause counts.
-func (s *session) cause(err error) {
-	if err != nil {
-		s.endCause.CompareAndSwap(nil, &err)
-	}
-}
-
-// quiet ends the session without a line in the log.
-func (s *session) quiet() { s.silent = true }
-
-// note remembers a write error as a cause.
-func (s *session) note(o *outlet, err error) {
-	side := "client"
-	if o == &s.up {
-		side = "upstream"
-	}
-	s.cause(fmt.Errorf("write to %s: %w", side, err))
-}
-
-// finish closes what is open, gives the consumers' shards back and logs the connection's one line.
-func (s *session) finish() {
-	s.mu.Lock()
-	vhost := s.rt.Vhost()
-	complete := s.rt.Closed()
-	s.rt.Shutdown()
-	s.runAsks(s.rt.TakeAsks())
-	s.cutLocked(net.ErrClosed)
-	s.mu.Unlock()
-	s.helpers.Wait()
-	if s.node != nil {
-		s.node.clients.Add(-1)
-	}
-	if s.silent {
-		return
-	}
-	fields := []zap.Field{zap.String("vhost", vhost), zap.Duration("lasted", time.Since(s.started)),
-		zap.Int64("bytes_to_broker", s.up.total), zap.Int64("bytes_to_client", s.down.total)}
-	if s.node != nil {
-		fields = append(fields, zap.String("upstream", s.node.Address))
-	}
-	cause := *s.endCause.Load()
-	switch {
-	case complete || errors.Is(cause, io.EOF) && complete:
-		s.log.Info("connection closed", fields...)
-	default:
-		s.log.Warn("connection ended", append(fields, zap.Error(cause))...)
-	}
 }

@@ -74,7 +74,6 @@ func (d *reader) fill(need int) error {
 		}
 		return err
 	}
-	d.want = max(d.want, need)
 	if err := d.raw.Read(d.readable); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"encoding/binary"
 	"errors"
 
 	"github.com/shardmq/shardmq/frames"
@@ -25,21 +24,24 @@ type relay struct {
 	sent     func(channel uint16)
 	holds    func(channel uint16) bool // nil: never
 
-	batch batch
-	need  int // octets of the frame at the front of the buffer, when it must be whole
+	batch *batch // while a read is dealt with
+	own   int    // how many of the router's octets are in the batch
+	need  int    // octets of the frame at the front of the buffer, when it must be whole
 
 	// The body frame that is being streamed.
-	left    uint32 // octets to come, end octet included; 0: between frames
-	piece   uint32 // payload octets to come before it is cut, when it is larger than the receiver takes
+	left    uint64 // octets to come, end octet included; 0: between frames
+	piece   uint64 // payload octets to come before it is cut, when it is larger than the receiver takes
 	channel uint16
 	drop    bool
 }
 
 // run relays until the socket it reads ends, and returns why. nil: the closing handshake is complete.
 func (d *relay) run() error {
-	for {
-		if err := d.in.fill(d.need); err != nil {
-			return err
+	for first := len(d.in.unread()) > 0; ; first = false {
+		if !first {
+			if err := d.in.fill(d.need); err != nil {
+				return err
+			}
 		}
 		done, err := d.pass()
 		if err != nil || done {
@@ -53,55 +55,74 @@ func (d *relay) run() error {
 
 // pass decides on what has been read and writes it.
 func (d *relay) pass() (done bool, err error) {
-	s := d.s
-	if d.left > 0 {
-		s.mu.Lock() // the token is ours still
-	} else {
-		s.acquire(d.out)
-	}
-	d.batch.reset()
-	own := d.out.size()
-	d.batch.add(true, 0, own)
+	d.batch = getBatch()
 	data := d.in.unread()
-	n, err := d.decide(data, own)
-	mine := d.out.take(d.out.spare)
-	d.out.spare = nil
-	dead := d.out.dead
-	s.after(d.out)
-	s.mu.Unlock()
-
+	n, mine, dead, fault := d.plan(data)
 	var werr error
 	if !dead {
 		var sent int64
 		sent, werr = d.batch.write(d.out.conn, data, mine)
 		d.out.total += sent
 	}
-
-	s.mu.Lock()
-	d.out.keep(mine)
-	if werr != nil {
-		s.writeFailed(d.out, werr)
-	}
-	if err != nil {
-		err = s.malformed(d, err)
-	}
-	if d.left == 0 || err != nil {
-		s.yield(d.out)
-	}
-	done = s.rt.Closed()
-	s.mu.Unlock()
+	done, err = d.settle(werr, fault)
+	d.batch.putBack(mine)
+	d.batch = nil
 	d.in.consume(n)
 	return done, err
 }
 
-// decide walks the frames in data and returns how many octets are dealt with. own is how many of the router's octets are in the batch.
-func (d *relay) decide(data []byte, own int) (int, error) {
+// plan takes the token, decides and fills the batch. n is how many octets of data are dealt with, mine the router's octets that
+// the batch refers to, dead that nothing can be written any more.
+func (d *relay) plan(data []byte) (n int, mine []byte, dead bool, err error) {
+	s := d.s
+	if d.left > 0 {
+		s.mu.Lock() // the token is ours still
+	} else {
+		s.acquire(d.out)
+	}
+	defer s.mu.Unlock() // the router may panic
+	d.own = 0
+	if d.left == 0 {
+		d.addOwn() // else they wait for the frame's end
+	}
+	if d.out.size() == 0 {
+		d.out.take(d.batch.spare) // lent, so that a connection owns no buffer between reads
+		d.batch.spare = nil
+	}
+	n, err = d.decide(data)
+	if d.own > 0 || d.out.size() == 0 {
+		mine = d.out.take(nil)
+	}
+	s.after(d.out)
+	return n, mine, d.out.dead, err
+}
+
+// settle gives the token back, unless a frame is half through, and sees to what went wrong.
+func (d *relay) settle(werr, fault error) (done bool, err error) {
+	s := d.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if werr != nil {
+		s.writeFailed(d.out, werr)
+	}
+	if fault != nil {
+		err = s.malformed(d, fault)
+		d.left = 0
+	}
+	if d.left == 0 {
+		s.yield(d.out)
+	}
+	return s.rt.Closed(), err
+}
+
+// decide walks the frames in data and returns how many octets are dealt with.
+func (d *relay) decide(data []byte) (int, error) {
 	pos := 0
 	d.need = 0
 	for pos < len(data) {
 		rest := data[pos:]
 		if d.left > 0 {
-			n, err := d.stream(rest, pos, &own)
+			n, err := d.stream(rest, pos)
 			pos += n
 			if err != nil {
 				return pos, err
@@ -116,7 +137,7 @@ func (d *relay) decide(data []byte, own int) (int, error) {
 			return pos, err
 		}
 		if h.Type == frames.TypeBody && (d.holds == nil || !d.holds(h.Channel)) {
-			pos += d.startBody(h, pos, &own)
+			pos += d.startBody(h, pos)
 			continue
 		}
 		if h.Size > wholeFrameLimit {
@@ -131,79 +152,69 @@ func (d *relay) decide(data []byte, own int) (int, error) {
 			return pos, err
 		}
 		if d.frame(f) == router.Forward {
-			d.batch.add(false, pos, pos+len(f))
+			d.batch.add(fromRead, pos, pos+len(f))
 		}
 		pos += len(f)
-		own = d.addOwn(own)
+		d.addOwn()
 	}
 	return pos, nil
 }
 
-// addOwn puts the octets that the router has made since into the batch, at this place.
-func (d *relay) addOwn(own int) int {
+// addOwn puts the router's octets that are not in the batch yet into it, at this place.
+func (d *relay) addOwn() {
 	now := d.out.size()
-	d.batch.add(true, own, now)
-	return now
+	d.batch.add(fromRouter, d.own, now)
+	d.own = now
 }
 
 // startBody begins to stream a body frame and returns how many octets of its head are dealt with.
-func (d *relay) startBody(h frames.Head, pos int, own *int) int {
+func (d *relay) startBody(h frames.Head, pos int) int {
 	d.drop = d.body(h) == router.Drop
 	d.channel = h.Channel
-	d.left = h.Size + 1
+	d.left = uint64(h.Size) + 1
 	d.piece = 0
-	if most := d.pieceMax(); most > 0 && h.Size+frames.Overhead > most && !d.drop {
-		d.piece = most - frames.Overhead
-		d.s.rt.InjectDown(bodyHead(d.s.head[:0], h.Channel, d.piece))
-		*own = d.addOwn(*own)
-		return frames.HeadSize
-	}
-	if !d.drop {
-		d.batch.add(false, pos, pos+frames.HeadSize)
+	switch most := d.pieceMax(); {
+	case d.drop:
+	case most > 0 && uint64(h.Size)+frames.Overhead > uint64(most):
+		d.piece = uint64(most - frames.Overhead)
+		d.batch.addHead(false, h.Channel, uint32(d.piece))
+	default:
+		d.batch.add(fromRead, pos, pos+frames.HeadSize)
 	}
 	return frames.HeadSize
 }
 
 // stream passes as much of the current body frame as is there.
-func (d *relay) stream(rest []byte, pos int, own *int) (int, error) {
-	n := min(len(rest), int(d.left))
+func (d *relay) stream(rest []byte, pos int) (int, error) {
+	n := int(min(uint64(len(rest)), d.left))
 	if d.piece > 0 {
 		n = min(n, int(d.piece))
 	}
-	if !d.drop {
-		d.batch.add(false, pos, pos+n)
+	if uint64(n) == d.left && rest[n-1] != frames.End {
+		return n, &frames.Exception{Code: frames.FrameError, Text: "frame end octet missing"} // left stays above 0: the frame has no end
 	}
-	d.left -= uint32(n)
+	if !d.drop {
+		d.batch.add(fromRead, pos, pos+n)
+	}
+	d.left -= uint64(n)
 	if d.piece > 0 {
-		if d.piece -= uint32(n); d.piece == 0 && d.left > 1 {
-			d.cut(own)
+		if d.piece -= uint64(n); d.piece == 0 && d.left > 1 {
+			d.cut()
 		}
 	}
-	if d.left > 0 {
-		return n, nil
+	if d.left == 0 {
+		d.sent(d.channel)
+		d.addOwn()
 	}
-	if rest[n-1] != frames.End {
-		return n, &frames.Exception{Code: frames.FrameError, Text: "frame end octet missing"}
-	}
-	d.sent(d.channel)
-	*own = d.addOwn(*own)
 	return n, nil
 }
 
 // cut ends a body frame that goes out and begins the next.
-func (d *relay) cut(own *int) {
+func (d *relay) cut() {
 	size := d.left - 1
-	if most := d.pieceMax() - frames.Overhead; size > most {
+	if most := uint64(d.pieceMax() - frames.Overhead); size > most {
 		size = most
 		d.piece = most
 	}
-	b := append(d.s.head[:0], frames.End)
-	d.s.rt.InjectDown(bodyHead(b, d.channel, size))
-	*own = d.addOwn(*own)
-}
-
-func bodyHead(dst []byte, channel uint16, size uint32) []byte {
-	dst = append(dst, frames.TypeBody)
-	dst = binary.BigEndian.AppendUint16(dst, channel)
-	return binary.BigEndian.AppendUint32(dst, size)
+	d.batch.addHead(true, d.channel, uint32(size))
 }

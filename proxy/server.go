@@ -55,10 +55,14 @@ type countsEntry struct {
 // cuts those that are still there after the drain time. It returns nil after a clean stop, *ListenError when an address
 // cannot be listened on.
 func Run(ctx context.Context, o Options) error {
-	o.defaults()
 	if len(o.Nodes) == 0 {
 		return errors.New("no upstream node configured")
 	}
+	return newServer(o).run(ctx)
+}
+
+func newServer(o Options) *server {
+	o.defaults()
 	s := &server{o: o, log: o.Log, sessions: map[*session]struct{}{}, vhosts: map[string]*shards.Topology{},
 		counts: map[*shards.Exchange]*countsEntry{}}
 	var random [6]byte
@@ -67,11 +71,15 @@ func Run(ctx context.Context, o Options) error {
 	for _, n := range o.Nodes {
 		s.nodes = append(s.nodes, &node{Node: n})
 	}
-	listeners, err := listen(ctx, o.Listeners)
+	return s
+}
+
+func (s *server) run(ctx context.Context) error {
+	listeners, err := listen(ctx, s.o.Listeners)
 	if err != nil {
 		return err
 	}
-	for _, p := range o.Policies.All() {
+	for _, p := range s.o.Policies.All() {
 		s.topology(p.Vhost).Start(ctx)
 	}
 	var accepting sync.WaitGroup
@@ -80,8 +88,8 @@ func Run(ctx context.Context, o Options) error {
 		addrs[i] = l.Addr()
 		accepting.Go(func() { s.accept(ctx, l) })
 	}
-	if o.Ready != nil {
-		o.Ready(addrs)
+	if s.o.Ready != nil {
+		s.o.Ready(addrs)
 	}
 	<-ctx.Done()
 	for _, l := range listeners {

@@ -71,6 +71,10 @@ func (c *Conn) Answer(a Ask, r Answer) {
 		if r.Member != nil {
 			c.asks = append(c.asks, Ask{Kind: AskLeave, Member: r.Member})
 		}
+		if o.method == 0 {
+			c.postpone(ch)
+			return
+		}
 		c.raise(ch, exceptionOf(r.Err, o.method))
 		return
 	}

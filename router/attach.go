@@ -98,11 +98,24 @@ func (c *Conn) attachNext(ch *channel, o *op) {
 			return
 		}
 	}
+	c.moved(ch)
+}
+
+// moved ends a move. Consumers that still lack shards, for want of room or because their shards are not there now, are looked at in turns.
+func (c *Conn) moved(ch *channel) {
 	for _, k := range ch.consumers {
 		k.tried = false
-		c.setRotating(k, k.starved && k.prefetch > 0)
+		c.setRotating(k, k.starved)
 	}
 	c.finish(ch)
+}
+
+// postpone ends a move for which the topology could not be asked. No client waits for it: it is made when the topology answers again.
+func (c *Conn) postpone(ch *channel) {
+	for _, k := range ch.consumers {
+		k.missing()
+	}
+	c.moved(ch)
 }
 
 // attachFirst makes the first attachments of a consumer that has just joined its group.
@@ -111,7 +124,7 @@ func (c *Conn) attachFirst(ch *channel, o *op, k *consumer, r Answer) {
 	c.attachTo(ch, o, k, r, func() {
 		c.confirmConsume(ch, k) // also when there was no room for any attachment
 		k.missing()
-		c.setRotating(k, k.starved && k.prefetch > 0)
+		c.setRotating(k, k.starved)
 		c.finish(ch)
 	})
 }
@@ -134,17 +147,17 @@ func (c *Conn) attachTo(ch *channel, o *op, k *consumer, r Answer, then func()) 
 		queues = queues[:max(room, 0)]
 	}
 	o.want = 0
-	limited := false
+	qos := int(ch.prefetch) // what the broker goes by
 	for i, q := range queues {
 		limit := 0
 		if k.prefetch > 0 {
 			limit = min(room/(len(queues)-i), max(1, k.prefetch/min(len(k.target.Shards), k.prefetch)+1))
 			room -= limit
 		}
-		if !k.consume.NoAck && (limited || uint16(limit) != ch.prefetch) {
+		if !k.consume.NoAck && limit != qos {
 			c.sendUp(ch, &frames.BasicQos{PrefetchCount: uint16(limit)})
 			o.want++
-			limited = true
+			qos = limit
 		}
 		a := c.newAttachment(ch, k, q, limit)
 		m := k.consume
@@ -152,7 +165,7 @@ func (c *Conn) attachTo(ch *channel, o *op, k *consumer, r Answer, then func()) 
 		c.sendUp(ch, &m)
 		o.want++
 	}
-	if limited {
+	if qos != int(ch.prefetch) {
 		c.sendUp(ch, &frames.BasicQos{PrefetchCount: ch.prefetch})
 		o.want++
 	}
@@ -218,8 +231,8 @@ func (c *Conn) Rotating() []*shards.Exchange {
 		if ch == nil {
 			continue
 		}
-		for _, k := range ch.consumers {
-			if k.rotating && !slices.Contains(out, k.x) {
+		for _, tag := range sortedTags(ch) {
+			if k := ch.consumers[tag]; k.rotating && !slices.Contains(out, k.x) {
 				out = append(out, k.x)
 			}
 		}
@@ -235,8 +248,7 @@ func (c *Conn) Rotate(x *shards.Exchange, set *shards.Set, counts []shards.Count
 			continue
 		}
 		for _, tag := range sortedTags(ch) {
-			if k := ch.consumers[tag]; k.rotating && k.x == x {
-				k.rotate(set, counts)
+			if k := ch.consumers[tag]; k.rotating && k.x == x && k.rotate(set, counts) {
 				ch.dirty = true
 			}
 		}
@@ -244,24 +256,33 @@ func (c *Conn) Rotate(x *shards.Exchange, set *shards.Set, counts []shards.Count
 	}
 }
 
-func (k *consumer) rotate(set *shards.Set, counts []shards.Count) {
-	messages := func(q string) uint32 {
+// rotate chooses which attachments give way, and reports whether there is anything to move.
+func (k *consumer) rotate(set *shards.Set, counts []shards.Count) bool {
+	count := func(q string) (n shards.Count) {
 		if i, ok := set.Index(q); ok && i < len(counts) {
-			return counts[i].Messages
+			n = counts[i]
 		}
-		return 0
+		return n
 	}
-	waiting := 0
+	waiting, move := 0, false
 	for _, q := range k.target.Shards {
-		if messages(q) > 0 && !slices.ContainsFunc(k.atts, func(a *attachment) bool { return a.queue == q }) {
+		if slices.ContainsFunc(k.atts, func(a *attachment) bool { return a.queue == q }) {
+			continue
+		}
+		n := count(q)
+		move = move || n.Exists && (k.prefetch == 0 || k.room() > 0)
+		if n.Messages > 0 {
 			waiting++
 		}
 	}
+	if k.prefetch == 0 {
+		return move // nothing has to give way
+	}
 	for _, idleOnly := range []bool{true, false} {
 		for _, a := range k.atts {
-			idle := a.unacked == 0 && messages(a.queue) == 0
+			idle := a.unacked == 0 && count(a.queue).Messages == 0
 			if waiting > 0 && !a.yield && a.active && (idle || !idleOnly && a.age > 0) {
-				a.yield = true
+				a.yield, move = true, true
 				waiting--
 			}
 		}
@@ -269,4 +290,5 @@ func (k *consumer) rotate(set *shards.Set, counts []shards.Count) {
 	for _, a := range k.atts {
 		a.age++
 	}
+	return move
 }

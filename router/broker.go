@@ -144,9 +144,11 @@ func (c *Conn) gotContent(ch *channel, f frames.Frame) {
 
 // brokerReply handles the broker's reply to a request, the client's or the proxy's.
 func (c *Conn) brokerReply(ch *channel, m frames.MethodID, f frames.Frame) Verdict {
+	if !m.Known() || m == frames.ChannelFlowID {
+		return Forward // no reply
+	}
 	if ch.swallow > 0 {
-		ch.swallow--
-		return Drop
+		return c.swallow(ch, m, f)
 	}
 	if o := ch.op; o != nil && o.want > 0 && ch.outstanding == 0 {
 		return o.reply(f)
@@ -166,6 +168,8 @@ func (c *Conn) brokerReply(ch *channel, m frames.MethodID, f frames.Frame) Verdi
 		}
 	case frames.TxCommitOkID:
 		c.committed(ch)
+	case frames.BasicRecoverOkID:
+		ch.recover()
 	}
 	if ch.outstanding > 0 {
 		ch.outstanding--
@@ -179,6 +183,24 @@ func (c *Conn) brokerReply(ch *channel, m frames.MethodID, f frames.Frame) Verdi
 	return Forward
 }
 
+// swallow drops a reply to a composition that has been given up, unless a content follows for which the client needs it.
+func (c *Conn) swallow(ch *channel, m frames.MethodID, f frames.Frame) Verdict {
+	ch.swallow--
+	switch m {
+	case frames.BasicGetOkID: // the client did ask for a message
+		c.gotContent(ch, f)
+		return Forward
+	case frames.BasicConsumeOkID:
+		var ok frames.BasicConsumeOk
+		if ok.Decode(f.Args()) == nil {
+			if a := c.attachmentOf(ch, []byte(ok.ConsumerTag)); a != nil {
+				c.confirmConsume(ch, a.of)
+			}
+		}
+	}
+	return Drop
+}
+
 // brokerClose passes the broker's channel.close. What the client sends on the channel from now on is dropped until its close-ok.
 func (c *Conn) brokerClose(ch *channel, f frames.Frame) Verdict {
 	ch.state = chanClosingBroker
@@ -189,9 +211,8 @@ func (c *Conn) brokerClose(ch *channel, f frames.Frame) Verdict {
 		c.down = append(c.down, edited...)
 		v = Drop
 	}
-	for _, k := range ch.consumers {
-		c.forgetConsumer(ch, k)
-	}
+	c.answerHeldClose(ch)
+	c.forgetConsumers(ch)
 	c.endOp(ch)
 	c.clearHeld(ch)
 	c.afterHold()
@@ -207,11 +228,17 @@ func (c *Conn) editClose(ch *channel, f frames.Frame) (frames.Frame, bool) {
 	if m.Decode(f.Args()) != nil {
 		return nil, false
 	}
-	text := aboutShard(ch, m.ReplyText)
-	if ch.translated != nil {
-		text = ownTerms(text, ch.translated)
+	text, id := m.ReplyText, frames.MethodID(m.ClassID)<<16|frames.MethodID(m.MethodID)
+	if id == frames.BasicConsumeID {
+		text = aboutShard(ch, text)
 	}
-	if text == m.ReplyText {
+	if ch.translated != nil {
+		r := c.dir.Lookup([]byte(ch.translated.Exchange))
+		text = ownTerms(text, ch.translated, r != nil && r.Exchange != nil && r.Exchange.State().Mode == shards.Sharded)
+	}
+	if id == frames.ExchangeDeclareID && ch.op.method == frames.QueueDeclareID { // createExchange
+		m.ClassID, m.MethodID = ch.op.method.Class(), ch.op.method.Method()
+	} else if text == m.ReplyText {
 		return nil, false
 	}
 	e := frames.Exception{Code: frames.Code(m.ReplyCode)}
@@ -232,44 +259,4 @@ func (c *Conn) brokerClosingProxy(ch *channel, m frames.MethodID) Verdict {
 		c.closed(ch)
 	}
 	return Drop
-}
-
-// brokerCancel: the broker has ended a consumer, its queue is gone. The proxy makes the shard again and attaches anew; the client
-// hears of it only when nothing is left.
-func (c *Conn) brokerCancel(ch *channel, f frames.Frame) Verdict {
-	var m frames.BasicCancel
-	if m.Decode(f.Args()) != nil {
-		return Forward
-	}
-	a := c.attachmentOf(ch, []byte(m.ConsumerTag))
-	if a == nil {
-		delete(ch.tags, m.ConsumerTag)
-		if !c.clientCN {
-			return Drop // the capability is announced for every client, but this one did not ask for it
-		}
-		return Forward
-	}
-	c.endAttachment(ch, a)
-	c.asks = append(c.asks, Ask{Kind: AskResolve, Channel: ch.id, Exchange: a.of.x, Force: true})
-	return Drop
-}
-
-// healed goes on after a lost attachment, with what the exchange is now.
-func (c *Conn) healed(ch *channel, x *shards.Exchange, r Answer) {
-	gone := r.Err != nil || r.State == nil || r.State.Set == nil || r.State.Set.Len() == 0
-	for _, tag := range sortedTags(ch) {
-		k := ch.consumers[tag]
-		if k.x != x || k.leaving {
-			continue
-		}
-		if gone && len(k.atts) == 0 {
-			if c.clientCN {
-				c.sendDown(ch, &frames.BasicCancel{ConsumerTag: k.tag, NoWait: true})
-			}
-			c.forgetConsumer(ch, k)
-			continue
-		}
-		ch.dirty = ch.dirty || !gone
-	}
-	c.kick(ch)
 }

@@ -51,12 +51,14 @@ type channel struct {
 	hashed  []*shards.State // exchanges whose hash needs the header (phash2)
 	pending []byte          // routing key, for hashed
 
-	op       *op
-	held     []byte // whole client frames that wait, in order
-	resuming bool   // held frames are being decided on
-	heldPub  bool   // a publish is among them
-	heldTx   bool   // a tx method is among them
-	deferred []byte // own frames for the client, behind the content under way
+	op        *op
+	held      []byte           // whole client frames that wait, in order
+	resuming  bool             // held frames are being decided on
+	heldWork  bool             // among them is one whose effect outlives the channel
+	heldTx    bool             // a tx method is among them
+	heldClose bool             // the client's channel.close is among them
+	asked     *shards.Exchange // just looked at, for the frame being decided on
+	deferred  []byte           // own frames for the client, behind the content under way
 
 	translated *frames.ExchangeDeclare // the client's, while the broker decides on our version of it
 
@@ -89,9 +91,7 @@ func (c *Conn) openChannel(id uint16) *channel {
 
 // dropChannel forgets the channel; its consumers leave their groups.
 func (c *Conn) dropChannel(ch *channel) {
-	for _, k := range ch.consumers {
-		c.forgetConsumer(ch, k)
-	}
+	c.forgetConsumers(ch)
 	c.endOp(ch)
 	c.clearHeld(ch)
 	c.chans[ch.id] = nil
@@ -110,17 +110,20 @@ func (c *Conn) raise(ch *channel, e *frames.Exception) {
 	// A content of the client's cannot be under way upstream: a composition starts between contents and holds what follows.
 	ch.state = chanClosingProxy
 	ch.finishing = ch.down.active()
-	if ch.op != nil {
-		ch.swallow += ch.op.want
-	}
 	c.sendDown(ch, &frames.ChannelClose{ReplyCode: uint16(e.Code), ReplyText: e.ReplyText(), ClassID: e.Method.Class(), MethodID: e.Method.Method()})
 	c.sendUp(ch, &frames.ChannelClose{ReplyCode: uint16(frames.ReplySuccess), ReplyText: "closed by shardmq"})
-	for _, k := range ch.consumers {
-		c.forgetConsumer(ch, k)
-	}
+	c.answerHeldClose(ch)
+	c.forgetConsumers(ch)
 	c.endOp(ch)
 	c.clearHeld(ch)
 	c.afterHold()
+}
+
+// answerHeldClose answers the client's channel.close if that is held: the broker or the proxy has closed the channel, and it goes no further.
+func (c *Conn) answerHeldClose(ch *channel) {
+	if ch.heldClose {
+		c.sendDown(ch, &frames.ChannelCloseOk{})
+	}
 }
 
 // closed ends a closingProxy channel once both sides have said close-ok, and deals with what the client sent meanwhile
@@ -132,11 +135,12 @@ func (c *Conn) closed(ch *channel) {
 	held := ch.held
 	ch.held = nil
 	c.held -= len(held)
-	if len(held) > 0 {
-		c.holding--
-	}
 	c.dropChannel(ch)
 	c.replay(held)
+	if len(held) > 0 { // only now: a connection.close waits behind them
+		c.holding--
+		c.afterHold()
+	}
 }
 
 // replay feeds held client frames to the router again.

@@ -47,7 +47,7 @@ func (c *Conn) ClientFrame(f frames.Frame) Verdict {
 	}
 	ch := c.channel(id)
 	if ch == nil {
-		if f.Method() == frames.ChannelOpenID && c.state == connOpen {
+		if f.Method() == frames.ChannelOpenID { // some clients do not wait for connection.open-ok
 			c.openChannel(id).outstanding = 1
 		}
 		return Forward // the broker refuses what is wrong
@@ -79,7 +79,7 @@ func (c *Conn) clientOpen(ch *channel, f frames.Frame) Verdict {
 			return c.clientFrame(ch, f)
 		}
 	case frames.ChannelCloseID:
-		if !ch.heldPub { // a held publish is never lost: the close waits behind it
+		if !ch.heldWork && (ch.op == nil || !lasting(ch.op.method)) { // a publish or a declare is never lost: the close waits behind it
 			return c.clientClose(ch)
 		}
 	}
@@ -89,15 +89,10 @@ func (c *Conn) clientOpen(ch *channel, f frames.Frame) Verdict {
 
 // clientClose lets the client's channel.close through and gives up the running composition.
 func (c *Conn) clientClose(ch *channel) Verdict {
-	if ch.op != nil {
-		ch.swallow += ch.op.want
-		c.endOp(ch)
-	}
+	c.giveUp(ch)
 	c.clearHeld(ch)
 	ch.state = chanClosingClient
-	for _, k := range ch.consumers {
-		c.leaveGroup(k)
-	}
+	c.leaveChannel(ch)
 	c.afterHold()
 	return Forward
 }
@@ -172,7 +167,7 @@ func (c *Conn) clientRequest(ch *channel, id frames.MethodID, f frames.Frame) Ve
 		v = c.get(ch, f)
 	case frames.BasicQosID:
 		v = c.qos(ch, f)
-	case frames.BasicRecoverID, frames.BasicRecoverAsyncID:
+	case frames.BasicRecoverAsyncID:
 		ch.recover()
 	case frames.QueueDeclareID:
 		v = c.declareQueue(ch, f)
@@ -190,8 +185,10 @@ func (c *Conn) clientRequest(ch *channel, id frames.MethodID, f frames.Frame) Ve
 		v = c.bindExchange(ch, f)
 	case frames.TxSelectID:
 		ch.tx = true
+	case frames.TxCommitID:
+		ch.commit()
 	case frames.TxRollbackID:
-		ch.txAcks = ch.txAcks[:0]
+		ch.rollback()
 	}
 	if v == Forward && answered(id, f.Args()) {
 		ch.outstanding++

@@ -57,6 +57,35 @@ func (c *Conn) endOp(ch *channel) {
 	}
 }
 
+// giveUp ends the running op; the replies it still waits for are dropped when they come.
+func (c *Conn) giveUp(ch *channel) {
+	if ch.op != nil {
+		ch.swallow += ch.op.want
+		c.endOp(ch)
+	}
+}
+
+// giveUpAll ends all running ops: nothing may be sent behind a connection.close.
+func (c *Conn) giveUpAll() {
+	for _, ch := range c.chans {
+		if ch != nil {
+			c.giveUp(ch)
+		}
+	}
+}
+
+// lasting reports whether a request changes something that outlives its channel. Declaring a pseudo-queue does not: there is no
+// such queue.
+func lasting(id frames.MethodID) bool {
+	switch id {
+	case frames.QueueDeclareID:
+		return false
+	case frames.TxCommitID:
+		return true
+	}
+	return id.Class() == frames.ExchangeDeclareID.Class() || id.Class() == frames.QueueDeclareID.Class()
+}
+
 // finish ends the running op and goes on with what was held.
 func (c *Conn) finish(ch *channel) {
 	c.endOp(ch)
@@ -71,10 +100,20 @@ func (c *Conn) redo(ch *channel, f frames.Frame, a Ask) Verdict {
 		return hold
 	}
 	c.start(ch, f.Method(), func(o *op) {
-		o.answer = func(Answer) { c.finish(ch) }
+		o.answer = func(Answer) {
+			ch.asked = a.Exchange
+			c.finish(ch)
+			ch.asked = nil
+		}
 		c.ask(ch, o, a)
 	})
 	return hold
+}
+
+// stale reports whether an exchange that was missing has to be looked at again before the frame at hand is decided: others may have
+// declared it. The topology remembers for a while that it was missing, so asking is cheap.
+func (c *Conn) stale(ch *channel, x *shards.Exchange) bool {
+	return x.State().Mode == shards.Missing && ch.asked != x
 }
 
 func (c *Conn) ask(ch *channel, o *op, a Ask) {
@@ -89,19 +128,17 @@ func (c *Conn) hold(ch *channel, f frames.Frame) {
 	}
 	ch.held = append(ch.held, f...)
 	c.held += len(f)
-	switch f.Method() {
-	case frames.BasicPublishID:
-		ch.heldPub = true
-	case frames.TxSelectID, frames.TxCommitID, frames.TxRollbackID:
-		ch.heldTx = true
-	}
+	id := f.Method()
+	ch.heldWork = ch.heldWork || id == frames.BasicPublishID || id == frames.QueueDeclareID || lasting(id)
+	ch.heldTx = ch.heldTx || id.Class() == frames.TxSelectID.Class()
+	ch.heldClose = ch.heldClose || id == frames.ChannelCloseID
 }
 
 func (c *Conn) clearHeld(ch *channel) {
 	if len(ch.held) > 0 {
 		c.holding--
 		c.held -= len(ch.held)
-		ch.held, ch.heldPub, ch.heldTx = nil, false, false
+		ch.held, ch.heldWork, ch.heldTx, ch.heldClose = nil, false, false, false
 	}
 }
 
@@ -128,7 +165,7 @@ func (c *Conn) resume(ch *channel) {
 		rest := ch.held[n:]
 		c.held -= n
 		if len(rest) == 0 {
-			ch.held, ch.heldPub, ch.heldTx = nil, false, false
+			ch.held, ch.heldWork, ch.heldTx, ch.heldClose = nil, false, false, false
 			c.holding--
 		} else {
 			ch.held = append(ch.held[:0], rest...)
@@ -140,10 +177,11 @@ func (c *Conn) resume(ch *channel) {
 
 // afterHold sends the client's connection.close once nothing is held in front of it.
 func (c *Conn) afterHold() {
-	if c.holding == 0 && c.closing != nil {
+	if c.closing != nil && c.state == connOpen && !c.Holding() {
 		c.up = append(c.up, c.closing...)
 		c.closing = nil
 		c.state = connClosingClient
+		c.giveUpAll()
 	}
 }
 
@@ -166,12 +204,18 @@ func (c *Conn) Tick() {
 		return
 	}
 	for _, ch := range c.chans {
-		if ch == nil || ch.op == nil || ch.op.method == 0 {
+		if ch == nil || ch.op == nil {
 			continue
+		}
+		what := "to move consumers"
+		if m := ch.op.method; m != 0 {
+			what = "for " + m.String()
+		} else if len(ch.held) == 0 {
+			continue // a move may take its time as long as the client waits for nothing
 		}
 		if ch.op.age++; ch.op.age > deadlineTicks {
 			c.raise(ch, &frames.Exception{Code: frames.InternalError, Method: ch.op.method,
-				Text: "the broker did not answer in time what shardmq asked for " + ch.op.method.String()})
+				Text: "the broker did not answer in time what shardmq asked " + what})
 		}
 	}
 }

@@ -72,11 +72,11 @@ type Conn struct {
 	dir   Directory
 
 	limits   limits
-	clientCN bool // client announced consumer_cancel_notify
-	clientBl bool // client announced connection.blocked
-	authFail bool // client announced authentication_failure_close
-	tuned    bool // the broker has sent connection.tune
-	blocked  bool // the broker has blocked this connection
+	clientCN bool              // client announced consumer_cancel_notify
+	clientBl bool              // client announced connection.blocked
+	authFail bool              // client announced authentication_failure_close
+	tuned    bool              // the broker has sent connection.tune
+	blocked  bool              // the broker has blocked this connection
 	raised   *frames.Exception // what RaiseConnection was called with
 
 	chans []*channel // by channel number; nil where not open
@@ -93,7 +93,7 @@ type Conn struct {
 	lastRoute *shards.Route
 	downName  []byte // the same for the last delivery
 	downRoute *shards.Route
-	rotating  int // consumers with more shards than attachments allowed
+	rotating  int // consumers that have fewer attachments than shards
 }
 
 // New returns the state of a fresh connection, before the protocol header has been answered.
@@ -130,8 +130,21 @@ func (c *Conn) Ops() int { return c.ops }
 // HeldBytes is how much of the client's input waits for compositions.
 func (c *Conn) HeldBytes() int { return c.held }
 
-// Holding reports whether any channel holds client frames, that is, whether closing upstream now would lose some.
-func (c *Conn) Holding() bool { return c.holding > 0 }
+// Holding reports whether closing upstream now would lose some of what the client has sent: a channel holds frames, or a
+// composition that changes something is not complete.
+func (c *Conn) Holding() bool {
+	if c.holding > 0 {
+		return true
+	}
+	if c.ops > 0 {
+		for _, ch := range c.chans {
+			if ch != nil && ch.op != nil && lasting(ch.op.method) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // PendingUp and PendingDown tell how many octets of the router's own wait to be taken.
 func (c *Conn) PendingUp() int   { return len(c.up) }
@@ -190,7 +203,16 @@ func (c *Conn) RaiseConnection(e *frames.Exception) {
 	c.down = frames.AppendMethod(c.down, 0, &frames.ConnectionClose{
 		ReplyCode: uint16(e.Code), ReplyText: e.ReplyText(), ClassID: class, MethodID: method})
 	c.up = frames.AppendMethod(c.up, 0, &frames.ConnectionClose{ReplyCode: uint16(frames.ReplySuccess), ReplyText: "closed by shardmq"})
+	c.answerClose()
 	c.leaveAll()
+}
+
+// answerClose answers the client's connection.close if that still waits for what is held: it will not reach the broker any more.
+func (c *Conn) answerClose() {
+	if c.closing != nil {
+		c.closing = nil
+		c.down = frames.AppendMethod(c.down, 0, &frames.ConnectionCloseOk{})
+	}
 }
 
 // Shutdown forgets all channels and gives their consumers' shards back; the owner calls it when the connection ends.

@@ -235,6 +235,20 @@ func (c *Conn) forgetConsumer(ch *channel, k *consumer) {
 	delete(ch.consumers, k.tag)
 }
 
+// forgetConsumers removes all of a channel's, in an order that does not depend on chance.
+func (c *Conn) forgetConsumers(ch *channel) {
+	for _, tag := range sortedTags(ch) {
+		c.forgetConsumer(ch, ch.consumers[tag])
+	}
+}
+
+// leaveChannel gives the shards of all the channel's consumers to others.
+func (c *Conn) leaveChannel(ch *channel) {
+	for _, tag := range sortedTags(ch) {
+		c.leaveGroup(ch.consumers[tag])
+	}
+}
+
 // leaveGroup gives the consumer's shards to others. Its attachments live on until the broker ends them: deliveries under way still
 // need the client's tag.
 func (c *Conn) leaveGroup(k *consumer) {

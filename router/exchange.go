@@ -94,8 +94,11 @@ func (d *declaring) declared(frames.Frame) Verdict {
 	return Drop
 }
 
-// ownTerms words the broker's refusal of a translated exchange.declare in the terms the client used.
-func ownTerms(text string, m *frames.ExchangeDeclare) string {
+// ownTerms words the broker's refusal of an exchange.declare in the terms clients use. sharded: the exchange is there, as one of ours.
+func ownTerms(text string, m *frames.ExchangeDeclare, sharded bool) string {
+	if sharded {
+		text = strings.Replace(text, "but current is 'direct'", "but current is ''"+shards.ModulusHash+"''", 1)
+	}
 	if m.Type != "direct" {
 		text = strings.Replace(text, "received 'direct'", "received '"+m.Type+"'", 1)
 	}

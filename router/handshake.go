@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/shardmq/shardmq/frames"
@@ -48,11 +49,12 @@ func (c *Conn) clientControl(f frames.Frame) Verdict {
 		if c.state != connClosingBroker {
 			c.state = connClosingClient
 			c.leaveGroups()
-			if c.holding > 0 { // behind what is held
+			if c.Holding() { // behind what is held
 				c.state = connOpen
 				c.closing = append([]byte(nil), f...)
 				return Drop
 			}
+			c.giveUpAll()
 		}
 	case frames.ConnectionCloseOkID:
 		c.state = connClosed
@@ -63,8 +65,8 @@ func (c *Conn) clientControl(f frames.Frame) Verdict {
 // brokerControl decides on a frame of the broker's on channel 0.
 func (c *Conn) brokerControl(f frames.Frame) Verdict {
 	if c.state == connClosingProxy || c.state == connClosed {
-		if f.Method() == frames.ConnectionCloseOkID && c.state == connClosed {
-			return Forward
+		if f.Method() == frames.ConnectionCloseOkID && c.state == connClosed && c.raised == nil {
+			return Forward // both sides had begun to close
 		}
 		return Drop
 	}
@@ -79,6 +81,10 @@ func (c *Conn) brokerControl(f frames.Frame) Verdict {
 		}
 	case frames.ConnectionCloseID:
 		c.state = connClosingBroker
+		c.down = append(c.down, f...)
+		c.answerClose()
+		c.leaveAll()
+		return Drop
 	case frames.ConnectionCloseOkID:
 		c.state = connClosed
 	case frames.ConnectionBlockedID:
@@ -184,17 +190,21 @@ func (c *Conn) tune(f frames.Frame) Verdict {
 // heartbeat are its own affair with the broker.
 func (c *Conn) tuneOk(f frames.Frame) Verdict {
 	var m frames.ConnectionTuneOk
-	if m.Decode(f.Args()) != nil || c.limits.offered == 0 {
+	if m.Decode(f.Args()) != nil || !c.tuned {
 		return Forward
 	}
-	if m.FrameMax == 0 || m.FrameMax > c.limits.offered {
+	if c.limits.offered > 0 && (m.FrameMax == 0 || m.FrameMax > c.limits.offered) {
 		c.RaiseConnection(&frames.Exception{Code: frames.NotAllowed, Method: frames.ConnectionTuneOkID,
 			Text: fmt.Sprintf("negotiated frame_max = %d is higher than the maximum allowed value (%d)", m.FrameMax, c.limits.offered)})
 		return Drop
 	}
 	c.limits.client = m.FrameMax
 	if m.FrameMax >= frames.MinFrameMax { // else the broker refuses it
-		m.FrameMax = min(m.FrameMax+FrameRoom, c.limits.max)
+		room := math.MaxUint32 - m.FrameMax
+		if c.limits.max > 0 {
+			room = c.limits.max - m.FrameMax
+		}
+		m.FrameMax += min(FrameRoom, room)
 	}
 	c.limits.broker = m.FrameMax
 	c.up = frames.AppendMethod(c.up, 0, &m)
@@ -215,11 +225,8 @@ func (c *Conn) openVhost(f frames.Frame) {
 // leaveGroups gives the shards of all consumers to others: the client is going.
 func (c *Conn) leaveGroups() {
 	for _, ch := range c.chans {
-		if ch == nil {
-			continue
-		}
-		for _, k := range ch.consumers {
-			c.leaveGroup(k)
+		if ch != nil {
+			c.leaveChannel(ch)
 		}
 	}
 }

@@ -42,6 +42,9 @@ func (c *Conn) route(ch *channel, f frames.Frame, p frames.Publish) Verdict {
 		return Forward
 	}
 	if r.Exchange != nil {
+		if c.stale(ch, r.Exchange) { // the broker's 404, unless somebody else has made it meanwhile
+			return c.redo(ch, f, Ask{Kind: AskResolve, Exchange: r.Exchange})
+		}
 		if v := c.shard(ch, f, r.Exchange, p.RoutingKey); v == hold {
 			return hold
 		}
@@ -80,7 +83,8 @@ func (c *Conn) shard(ch *channel, f frames.Frame, x *shards.Exchange, key []byte
 // spread names one shard queue for a publish to a pseudo-queue through the default exchange.
 func (c *Conn) spread(ch *channel, f frames.Frame, x *shards.Exchange) Verdict {
 	st := x.State()
-	if st.Mode == shards.Unknown {
+	// When only a pattern matches, the name most likely is an ordinary queue's, and publishing to it must not stop each time.
+	if _, literal := x.Policy.Literal(); st.Mode == shards.Unknown || literal && c.stale(ch, x) {
 		return c.redo(ch, f, Ask{Kind: AskResolve, Exchange: x})
 	}
 	if st.Set == nil || st.Set.Len() == 0 || st.RealQueue {
@@ -96,6 +100,15 @@ func (c *Conn) publishHeader(ch *channel, f frames.Frame) Verdict {
 		return Forward // out of order: the broker answers 505
 	}
 	ch.up.header(f)
+	v := c.addKeys(ch, f)
+	if ch.dirty && !ch.up.active() {
+		c.kick(ch) // no body will tell that the content is complete
+	}
+	return v
+}
+
+// addKeys writes the header anew with the shard keys its publish has led to, if any.
+func (c *Conn) addKeys(ch *channel, f frames.Frame) Verdict {
 	if len(ch.hashed) > 0 {
 		c.hashHeader(ch, f)
 	}

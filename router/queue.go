@@ -29,6 +29,9 @@ func (c *Conn) pseudo(ch *channel, f frames.Frame, queue string) (x *shards.Exch
 	case shards.Unknown:
 		return nil, c.redo(ch, f, Ask{Kind: AskResolve, Exchange: x})
 	case shards.Missing:
+		if c.stale(ch, x) {
+			return nil, c.redo(ch, f, Ask{Kind: AskResolve, Exchange: x})
+		}
 		if f.Method() == frames.QueueDeclareID {
 			return x, Forward
 		}

@@ -87,21 +87,41 @@ func (c *Conn) settleUnacked(ch *channel, id frames.MethodID, args []byte) {
 	c.wake(ch)
 }
 
+// commitMark stands behind the acknowledgements of a transaction whose commit-ok is to come: further ones may follow before it does.
+const commitMark = ^uint64(0)
+
+func (ch *channel) commit() { ch.txAcks = append(ch.txAcks, frames.Ack{DeliveryTag: commitMark}) }
+
+// rollback forgets the acknowledgements since the last commit.
+func (ch *channel) rollback() {
+	n := len(ch.txAcks)
+	for n > 0 && ch.txAcks[n-1].DeliveryTag != commitMark {
+		n--
+	}
+	ch.txAcks = ch.txAcks[:n]
+}
+
+// committed counts the acknowledgements of the oldest transaction.
 func (c *Conn) committed(ch *channel) {
-	for _, a := range ch.txAcks {
+	for i, a := range ch.txAcks {
+		if a.DeliveryTag == commitMark {
+			ch.txAcks = append(ch.txAcks[:0], ch.txAcks[i+1:]...)
+			break
+		}
 		ch.unacked.settle(a.DeliveryTag, a.Multiple)
 	}
-	ch.txAcks = ch.txAcks[:0]
 	c.wake(ch)
 }
 
-// recover: the broker takes everything unacknowledged back and delivers it anew, under new tags.
+// recover: the broker takes everything unacknowledged back and delivers it anew, under new tags. What it sent before its recover-ok
+// is part of that.
 func (ch *channel) recover() {
 	for ch.unacked.n > 0 {
 		ch.unacked.pop()
 	}
 	ch.dirty = ch.dirty || ch.unacked.freed
 	ch.unacked.freed = false
+	ch.txAcks = ch.txAcks[:0]
 }
 
 // wake looks at the channel's consumers again when there is new room in a prefetch.

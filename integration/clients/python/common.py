@@ -39,11 +39,8 @@ PROPERTY_NAMES = (
 
 
 def properties_text(properties):
-    """The properties that are set. An empty headers table counts as none: the broker leaves one behind when it removes
-    the only entry, BCC."""
+    """The properties that are set; an empty headers table is not the same as none."""
     values = {name: getattr(properties, name) for name in PROPERTY_NAMES}
-    if not values["headers"]:
-        values["headers"] = None
     return {name: text(value) for name, value in values.items() if value is not None}
 
 

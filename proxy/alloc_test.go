@@ -1,0 +1,64 @@
+//go:build !race
+
+package proxy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The race detector makes sync.Pool drop buffers at random, so these tests are for builds without it.
+
+// No allocation per message, nor per read, whatever passes.
+func TestRelayDoesNotAllocate(t *testing.T) {
+	for _, l := range loads() {
+		t.Run(l.name, func(t *testing.T) {
+			d := loaded(t, l)
+			for range 20 { // buffers grow to what they need
+				d.step(t)
+			}
+			require.Zero(t, testing.AllocsPerRun(200, func() { d.step(t) }))
+		})
+	}
+}
+
+// The same over sockets, where reading and writing go through other paths.
+func TestRelayDoesNotAllocateOverSockets(t *testing.T) {
+	for _, l := range loads() {
+		if l.deliver || len(l.message) > 1<<16 {
+			continue // as above; one message a write must fit in a read here
+		}
+		t.Run(l.name, func(t *testing.T) {
+			nearIn, farIn := tcpPair(t)
+			nearOut, farOut := tcpPair(t)
+			topology := testTopology(t, &fakeControl{})
+			defer func() { require.NoError(t, topology.Close()) }()
+			s := scripted(t, nearIn, nearOut, 8192, topology)
+			defer finishScripted(s)
+			d := s.clientRelay()
+			sink := make([]byte, 1<<16)
+			one := func() {
+				_, err := farIn.Write(l.message)
+				for total := int64(0); err == nil && total < int64(len(l.message)); total = d.out.total {
+					if err = d.in.fill(d.need); err == nil {
+						_, err = d.pass()
+					}
+				}
+				if err == nil {
+					_, err = farOut.Read(sink)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				d.out.total = 0
+			}
+			for range 20 {
+				one()
+			}
+			require.Zero(t, testing.AllocsPerRun(200, one))
+			require.NoError(t, farIn.Close())
+			require.NoError(t, farOut.Close())
+		})
+	}
+}

@@ -1,0 +1,206 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/shardmq/shardmq/frames"
+)
+
+// malformed answers frames that make no sense: the client gets the reply code the specification names. The stream cannot be read any further.
+// mu is held.
+func (s *session) malformed(d *relay, err error) error {
+	var e *frames.Exception
+	if !errors.As(err, &e) {
+		return err
+	}
+	if d.out == &s.down {
+		err = fmt.Errorf("upstream sent a malformed frame: %w", err)
+		e = &frames.Exception{Code: frames.InternalError, Text: "the broker sent a malformed frame"}
+	}
+	if d.left > 0 {
+		d.out.dead = true // inside a frame nothing else can be said there
+	}
+	s.rt.RaiseConnection(e)
+	s.after(d.out)
+	return err
+}
+
+// clientEnded goes on when nothing more comes from the client: what it has sent reaches the broker, then the broker sees the end.
+func (s *session) clientEnded(d *relay, err error) {
+	s.mu.Lock()
+	s.gone.client = true
+	malformed := errors.As(err, new(*frames.Exception))
+	if malformed || !s.rt.Closing() {
+		s.causeOf("client", err)
+	}
+	if d.left > 0 {
+		d.left = 0
+		s.up.dead = true // half a frame
+		s.yield(&s.up)
+	}
+	for s.rt.Holding() && !s.gone.broker && s.ctx.Err() == nil {
+		s.waiting = true
+		s.changed.Wait()
+	}
+	s.waiting = false
+	for s.up.busy {
+		s.changed.Wait()
+	}
+	s.up.busy = true
+	s.yield(&s.up)
+	s.up.dead = true
+	if err != nil && !malformed {
+		s.down.dead = true
+		_ = s.client.SetWriteDeadline(time.Unix(1, 0)) // a write to it that is blocked ends
+	} else {
+		_ = s.client.SetWriteDeadline(time.Now().Add(closeOkWait))
+	}
+	s.mu.Unlock()
+	if malformed {
+		s.linger()
+	}
+	closeWrite(s.broker)
+	_ = s.broker.SetReadDeadline(time.Now().Add(lingerWait))
+}
+
+// linger lets the client read the close that the proxy has just sent: closing a socket with unread input would reset it.
+func (s *session) linger() {
+	s.mu.Lock()
+	for s.down.busy && s.ctx.Err() == nil {
+		s.changed.Wait()
+	}
+	s.mu.Unlock()
+	closeWrite(s.client)
+	_ = s.client.SetReadDeadline(time.Now().Add(lingerWait))
+	_, _ = io.Copy(io.Discard, s.client)
+}
+
+// brokerEnded goes on when nothing more comes from the broker: unless the connection was being closed anyway the client is told.
+func (s *session) brokerEnded(d *relay, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone.broker = true
+	s.up.dead = true
+	_ = s.broker.SetWriteDeadline(time.Unix(1, 0))
+	_ = s.client.SetWriteDeadline(time.Now().Add(closeOkWait))
+	if !s.gone.client && !s.rt.Closing() && !s.refusedLogin() {
+		s.causeOf("upstream connection lost", err)
+		s.rt.RaiseConnection(&frames.Exception{Code: frames.ConnectionForced, Text: "shardmq lost its connection to the broker"})
+	} else if !s.rt.Closing() || errors.As(err, new(*frames.Exception)) {
+		s.causeOf("upstream", err)
+	}
+	if d.left > 0 {
+		d.left = 0
+		s.down.dead = true
+		s.yield(&s.down)
+	}
+	s.after(nil)
+	for s.down.busy {
+		s.changed.Wait()
+	}
+	wait := lingerWait
+	if s.rt.OwesCloseOk() && !s.down.dead {
+		wait = closeOkWait
+	} else {
+		closeWrite(s.client)
+	}
+	_ = s.client.SetReadDeadline(time.Now().Add(wait))
+	s.changed.Broadcast()
+}
+
+// refusedLogin reports whether the broker has dropped the connection as it does with refused credentials, when the client has not
+// announced authentication_failure_close. RabbitMQ may reset it, which a crash of the broker's at that point cannot be told from.
+func (s *session) refusedLogin() bool {
+	return !s.rt.Tuned() && !s.rt.WantsAuthFailureClose()
+}
+
+// cut ends the session at once.
+func (s *session) cut(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cutLocked(cause)
+}
+
+func (s *session) cutLocked(cause error) {
+	s.cause(cause)
+	s.end(cause)
+	s.up.dead, s.down.dead = true, true
+	_ = s.client.Close()
+	if s.broker != nil {
+		_ = s.broker.Close()
+	}
+	s.changed.Broadcast()
+}
+
+func closeWrite(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.CloseWrite()
+	}
+}
+
+// cause remembers why the session ends; the first cause counts.
+func (s *session) cause(err error) {
+	if err != nil {
+		s.endCause.CompareAndSwap(nil, &err)
+	}
+}
+
+// causeOf is cause for an error of one side's; nil is none.
+func (s *session) causeOf(side string, err error) {
+	if err != nil {
+		s.cause(fmt.Errorf("%s: %w", side, err))
+	}
+}
+
+// quiet ends the session without a line in the log.
+func (s *session) quiet() { s.silent = true }
+
+// note remembers a write error as a cause.
+func (s *session) note(o *outlet, err error) {
+	side := "client"
+	if o == &s.up {
+		side = "upstream"
+	}
+	s.cause(fmt.Errorf("write to %s: %w", side, err))
+}
+
+// finish closes what is open, gives the consumers' shards back and logs the connection's one line.
+func (s *session) finish() {
+	cause := s.endCause.Load() // nil: client and broker have closed the connection in due form
+	s.shutdown()
+	s.helpers.Wait()
+	if s.node != nil {
+		s.node.clients.Add(-1)
+	}
+	if s.silent {
+		return
+	}
+	fields := []zap.Field{zap.String("vhost", s.rt.Vhost()), zap.Duration("lasted", time.Since(s.started)),
+		zap.Int64("bytes_to_broker", s.up.total), zap.Int64("bytes_to_client", s.down.total)}
+	if s.node != nil {
+		fields = append(fields, zap.String("upstream", s.node.Address))
+	}
+	if e := s.rt.Raised(); cause == nil && e != nil {
+		cause = new(error(e))
+	}
+	if cause == nil {
+		s.log.Info("connection closed", fields...)
+	} else {
+		s.log.Warn("connection ended", append(fields, zap.Error(*cause))...)
+	}
+}
+
+func (s *session) shutdown() {
+	defer s.guard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cutLocked(net.ErrClosed)
+	s.rt.Shutdown()
+	s.runAsks(s.rt.TakeAsks())
+}

@@ -1,0 +1,107 @@
+package proxy
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardmq/shardmq/frames"
+)
+
+func TestMalformedFramesFromClient(t *testing.T) {
+	badEnd := func(f []byte) []byte {
+		f = bytes.Clone(f)
+		f[len(f)-1] = 0
+		return f
+	}
+	qos := frames.AppendMethod(nil, 1, &frames.BasicQos{PrefetchCount: 1})
+	body := announcing(publish(1, "x", nil), 10)
+	cases := []struct {
+		name   string
+		first  []byte // reaches the broker
+		second []byte
+	}{
+		{"method without end octet", qos, badEnd(qos)},
+		{"header without end octet", frames.AppendMethod(nil, 1, &frames.BasicPublish{}), badEnd(contentHeader(1, 1))},
+		{"unknown type", qos, []byte{7, 0, 1, 0, 0, 0, 0, frames.End}},
+		{"method above frame_max", qos, []byte{frames.TypeMethod, 0, 1, 0, 0, 0x20, 0}},
+		{"body above frame_max", body, []byte{frames.TypeBody, 0, 1, 0, 0, 0x20, 0}},
+		{"body without end octet", body, badEnd(frames.AppendFrame(nil, frames.TypeBody, 1, pattern(10)))},
+		{"HTTP in between", qos, []byte("GET / HTTP/1.1\r\n\r\n")},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			r := startRig(t, nil)
+			other, otherBroker := r.openChannel(0)
+			client, broker := r.openChannel(4096)
+			client.write(tc.first)
+			require.Equal(t, tc.first, broker.read(len(tc.first)))
+			client.write(tc.second)
+			m := expect(client, &frames.ConnectionClose{})
+			require.EqualValues(t, frames.FrameError, m.ReplyCode)
+			require.NoError(t, client.Close())
+			for { // a close, or the end where a frame was half through: never rubbish
+				f, err := broker.next()
+				if err != nil {
+					break
+				}
+				require.Equal(t, frames.ConnectionCloseID, f.Method())
+			}
+			require.NoError(t, broker.Close())
+			require.Contains(t, r.cause(), "FRAME_ERROR")
+			roundTrip(other, otherBroker)
+		})
+	}
+}
+
+// A body frame that is on its way already turns out to have no end: the broker must not take what follows for its payload's end.
+func TestStreamedBodyWithoutEnd(t *testing.T) {
+	r := startRig(t, nil)
+	other, otherBroker := r.openChannel(0)
+	client, broker := r.openChannel(0)
+	const size = 100_000
+	sent := announcing(publish(1, "x", nil), size)
+	frame := frames.AppendFrame(nil, frames.TypeBody, 1, pattern(size))
+	sent = append(sent, frame[:len(frame)-1]...)
+	client.write(sent)
+	require.Equal(t, sent, broker.read(len(sent)))
+	client.write(append([]byte{'!'}, pattern(100_000)...)) // unread octets must not make the end a reset
+	require.EqualValues(t, frames.FrameError, expect(client, &frames.ConnectionClose{}).ReplyCode)
+	client.eof()
+	require.NoError(t, client.Close())
+	broker.eof()
+	require.NoError(t, broker.Close())
+	require.Contains(t, r.cause(), "end octet")
+	roundTrip(other, otherBroker)
+}
+
+// A client that sends rubbish and reads nothing must not keep its session for ever.
+func TestMalformedWhileClientDoesNotRead(t *testing.T) {
+	t.Parallel() // it takes the proxy's patience
+	r := startRig(t, nil)
+	client, broker := r.openChannel(0)
+	flood(t, broker)
+	client.write([]byte("rubbish!"))
+	require.Contains(t, r.cause(), "FRAME_ERROR")
+}
+
+func TestMalformedFramesFromBroker(t *testing.T) {
+	qosOk := frames.AppendMethod(nil, 1, &frames.BasicQosOk{})
+	bad := bytes.Clone(qosOk)
+	bad[len(bad)-1] = 1
+	huge := []byte{frames.TypeMethod, 0, 1, 0xff, 0xff, 0xff, 0xff}
+	for name, rubbish := range map[string][]byte{"end octet": bad, "type": []byte("HTTP/1.1 400 Bad"), "size": huge} {
+		t.Run(name, func(t *testing.T) {
+			r := startRig(t, nil)
+			client, broker := r.openChannel(0)
+			broker.write(append(bytes.Clone(qosOk), rubbish...))
+			expect(client, &frames.BasicQosOk{})
+			m := closeOk(client)
+			require.EqualValues(t, frames.InternalError, m.ReplyCode)
+			require.Contains(t, m.ReplyText, "malformed")
+			client.eof()
+			require.Contains(t, r.cause(), "upstream sent a malformed frame")
+		})
+	}
+}

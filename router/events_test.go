@@ -1,0 +1,145 @@
+package router_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardmq/shardmq/router"
+	"github.com/shardmq/shardmq/shards"
+)
+
+func (p *player) printAsk(a router.Ask) {
+	p.asks = append(p.asks, a)
+	p.open = append(p.open, len(p.asks))
+	s := fmt.Sprintf("ask #%d ", len(p.asks))
+	switch a.Kind {
+	case router.AskResolve:
+		s += "resolve " + a.Exchange.Name
+		if a.Force {
+			s += " force"
+		}
+	case router.AskBindWords:
+		s += fmt.Sprintf("bind-words %s %d", a.Exchange.Name, a.Words)
+	case router.AskPrepareDeclare:
+		s += "prepare-declare " + specText(a.Spec)
+	case router.AskCounts:
+		s += "counts " + a.Exchange.Name
+	case router.AskForget:
+		s += "forget " + a.Exchange.Name
+	case router.AskJoin:
+		s += fmt.Sprintf("join %s consumer=%d", a.Exchange.Name, a.Consumer)
+		if a.Exclude {
+			s += " exclusive"
+		}
+	default:
+		p.t.Fatalf("unknown question %d", a.Kind)
+	}
+	p.print(s)
+}
+
+func specText(s shards.ExchangeSpec) string {
+	out := s.Name + " type=" + s.Type
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{{"durable", s.Durable}, {"auto-delete", s.AutoDelete}, {"internal", s.Internal}} {
+		if f.set {
+			out += " " + f.name
+		}
+	}
+	if s.AlternateExchange != "" {
+		out += " alternate-exchange=" + s.AlternateExchange
+	}
+	return out
+}
+
+// tell sees to a question without answer, as the proxy does.
+func (p *player) tell(a router.Ask) {
+	who := func() string { return fmt.Sprintf("member %d", 1+slices.Index(p.members, a.Member)) }
+	switch a.Kind {
+	case router.AskLeave:
+		p.print(who() + " leaves")
+		a.Member.Leave()
+	case router.AskAttached:
+		p.print(fmt.Sprintf("%s %+d %s", who(), a.Delta, a.Queue))
+		a.Member.Attached(a.Queue, a.Delta)
+	case router.AskLog:
+		p.print("log  " + a.Text)
+	}
+}
+
+// answerEvent is "answer [#N] [error [CODE] TEXT]"; without a number the oldest question is meant.
+func (p *player) answerEvent(w []string) {
+	at := 0
+	if len(w) > 0 && w[0][0] == '#' {
+		at = slices.Index(p.open, p.number(w[0]))
+		w = w[1:]
+	}
+	require.True(p.t, at >= 0 && at < len(p.open), "no such question is open")
+	a := p.asks[p.open[at]-1]
+	p.open = slices.Delete(p.open, at, at+1)
+	var r router.Answer
+	switch {
+	case len(w) == 3:
+		r.Err = &shards.BrokerError{Code: uint16(p.number(w[1])), Text: untext(w[2])}
+	case len(w) == 2:
+		r.Err = errors.New(untext(w[1]))
+	default:
+		r = p.answer(a)
+	}
+	if r.Member != nil {
+		p.members = append(p.members, r.Member)
+		p.print(fmt.Sprintf("member %d target version=%d %s", len(p.members), r.Target.Version, names(r.Target.Shards)))
+	}
+	p.conn.Answer(a, r)
+}
+
+// set changes the cluster: "set queue NAME messages=N consumers=N", "set exchange NAME type=T durable", "set no-queue NAME",
+// "set no-exchange NAME".
+func (p *player) set(w []string) {
+	name := untext(w[1])
+	fields := map[string]string{}
+	for _, f := range w[2:] {
+		k, v, _ := strings.Cut(f, "=")
+		fields[k] = v
+	}
+	has := func(k string) bool { _, ok := fields[k]; return ok }
+	count := func(k string) uint32 {
+		if !has(k) {
+			return 0
+		}
+		return uint32(p.number(fields[k]))
+	}
+	p.cluster.use(func() {
+		switch w[0] {
+		case "queue":
+			p.cluster.queues[name] = shards.Count{Messages: count("messages"), Consumers: count("consumers"), Exists: true}
+		case "no-queue":
+			delete(p.cluster.queues, name)
+		case "exchange":
+			p.cluster.exchanges[name] = shards.ExchangeSpec{Name: name, Type: fields["type"], Durable: has("durable"),
+				AutoDelete: has("auto-delete"), Internal: has("internal"), AlternateExchange: fields["alternate-exchange"]}
+		case "no-exchange":
+			delete(p.cluster.exchanges, name)
+		default:
+			p.t.Fatalf("set: %q", w)
+		}
+	})
+}
+
+// other is a consumer of another connection: "other join EXCHANGE [exclusive]", "other leave N".
+func (p *player) other(w []string) {
+	if w[0] == "leave" {
+		p.others[p.number(w[1])-1].Leave()
+		return
+	}
+	x := p.exchange(w[1])
+	m, to, err := p.topo.Group(x).Join(p.t.Context(), shards.JoinSpec{Exclusive: len(w) > 2, Mode: x.Policy.Definition.Consumers})
+	require.NoError(p.t, err)
+	p.others = append(p.others, m)
+	p.print(fmt.Sprintf("other %d target %s", len(p.others), names(to.Shards)))
+}

@@ -1,0 +1,46 @@
+package router
+
+import (
+	"github.com/shardmq/shardmq/frames"
+	"github.com/shardmq/shardmq/shards"
+)
+
+// brokerCancel: the broker has ended a consumer, its queue is gone. The proxy makes the shard again and attaches anew; the client
+// hears of it only when nothing is left.
+func (c *Conn) brokerCancel(ch *channel, f frames.Frame) Verdict {
+	var m frames.BasicCancel
+	if m.Decode(f.Args()) != nil {
+		return Forward
+	}
+	a := c.attachmentOf(ch, []byte(m.ConsumerTag))
+	if a == nil {
+		delete(ch.tags, m.ConsumerTag)
+		if !c.clientCN {
+			return Drop // the capability is announced for every client, but this one did not ask for it
+		}
+		return Forward
+	}
+	c.endAttachment(ch, a)
+	c.asks = append(c.asks, Ask{Kind: AskResolve, Channel: ch.id, Exchange: a.of.x, Force: true})
+	return Drop
+}
+
+// healed goes on after a lost attachment, with what the exchange is now.
+func (c *Conn) healed(ch *channel, x *shards.Exchange, r Answer) {
+	gone := r.Err != nil || r.State == nil || r.State.Set == nil || r.State.Set.Len() == 0
+	for _, tag := range sortedTags(ch) {
+		k := ch.consumers[tag]
+		if k.x != x || k.leaving || k.member == nil || k.confirm { // those just joining see for themselves
+			continue
+		}
+		if gone && len(k.atts) == 0 {
+			if c.clientCN {
+				c.sendDown(ch, &frames.BasicCancel{ConsumerTag: k.tag, NoWait: true})
+			}
+			c.forgetConsumer(ch, k)
+			continue
+		}
+		ch.dirty = ch.dirty || !gone
+	}
+	c.kick(ch)
+}

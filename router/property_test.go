@@ -1,0 +1,229 @@
+package router_test
+
+import (
+	"bytes"
+	"math/bits"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/shardmq/shardmq/frames"
+	"github.com/shardmq/shardmq/router"
+	"github.com/shardmq/shardmq/shards"
+)
+
+// world is a client, the router, a broker and the topology, with everything on its way between them in queues.
+type world struct {
+	rig
+	rt     *rapid.T
+	client *modelClient
+	server *modelBroker
+	toSrv  []frames.Frame
+	asks   []router.Ask
+	moves  []func()
+	others []*shards.Member
+	trace  []string
+
+	channels int // how many the client uses
+}
+
+// TestRandomSessions plays random valid sessions with random delays on every way, and checks what client and broker may expect of the
+// router: one answer for each request, in order; no tag of the proxy's own; contents in one piece; each publish at the broker once, in
+// order, with the right shard key; no consumer beyond its prefetch; cancelled consumers gone; nothing held in the end.
+func TestRandomSessions(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t, rt)
+		defer w.end()
+		for range 1 + w.pick(200) {
+			w.step()
+		}
+		w.settle()
+	})
+}
+
+func newWorld(t *testing.T, rt *rapid.T) *world {
+	w := &world{rt: rt, rig: rig{cluster: newCluster()}}
+	fail := func(format string, args ...any) { w.fail(format, args...) }
+	w.client, w.server = newModelClient(fail), newModelBroker(w.cluster, fail)
+	w.client.attached = w.server.attached
+	policy, err := shards.NewPolicy("images", "/", "^images$", 0, shards.Definition{ShardsPerNode: 3})
+	require.NoError(t, err)
+	w.channels = 1 // while there is no exchange: everything comes behind its declare
+	if w.pick(4) > 0 {
+		w.channels = 3
+		w.cluster.addExchange(shards.ExchangeSpec{Name: "images", Type: "direct", Durable: true, AlternateExchange: "images.unsharded"})
+	}
+	w.cluster.use(func() { w.cluster.queues["q"] = shards.Count{Exists: true} })
+	w.open(shards.NewPolicies([]*shards.Policy{policy}))
+	w.up = func(f frames.Frame) { w.log("up   ", f); w.toSrv = append(w.toSrv, bytes.Clone(f)) }
+	w.down = func(f frames.Frame) { w.log("down ", f); w.client.take(f) }
+	w.asked = func(a router.Ask) { w.asks = append(w.asks, a) }
+	w.told = func(a router.Ask) {
+		switch a.Kind {
+		case router.AskLeave:
+			a.Member.Leave()
+		case router.AskAttached:
+			a.Member.Attached(a.Queue, a.Delta)
+		}
+	}
+	w.retarget = func(ch uint16, consumer uint64, to shards.Target) {
+		w.moves = append(w.moves, func() { w.conn.Retarget(ch, consumer, to) })
+	}
+	w.handshake("consumer_cancel_notify=true", 0)
+	w.client.open(1)
+	w.client.request(1, &frames.ExchangeDeclare{Exchange: "images", Type: shards.ModulusHash, Durable: true}, nil)
+	return w
+}
+
+func (w *world) log(what string, f frames.Frame) { w.trace = append(w.trace, what+frameText(f)) }
+
+func (w *world) fail(format string, args ...any) {
+	for _, line := range w.trace {
+		w.rt.Log(line)
+	}
+	w.rt.Fatalf(format, args...)
+}
+
+func (w *world) end() {
+	w.conn.Shutdown()
+	require.NoError(w.rt, w.topo.Close())
+}
+
+// pick draws a number below n. rapid's own ranges prefer small numbers; here all are to be as likely.
+func (w *world) pick(n int) (v int) {
+	for range bits.Len(uint(n - 1)) {
+		v *= 2
+		if w.flip() {
+			v++
+		}
+	}
+	return v % n
+}
+
+func (w *world) flip() bool { return rapid.Bool().Draw(w.rt, "bit") }
+
+// step lets one thing happen.
+func (w *world) step() {
+	switch w.pick(16) {
+	case 0, 1, 2:
+		w.act()
+	case 3, 4, 5:
+		w.clientFrame()
+	case 6, 7:
+		w.serverFrame()
+	case 8, 9:
+		w.serverOut()
+	case 10:
+		w.answerOne()
+	case 11, 12, 13:
+		w.server.deliver(w.pick)
+	case 14:
+		w.move()
+	case 15:
+		w.drain()
+	}
+}
+
+// drain lets all that is on its way arrive.
+func (w *world) drain() {
+	for w.clientFrame() || w.serverFrame() || w.serverOut() || w.answerOne() || w.hear() {
+	}
+}
+
+// clientFrame has the router read the next frame of the client's; false when there is none.
+func (w *world) clientFrame() bool {
+	if len(w.client.out) == 0 {
+		return false
+	}
+	f := w.client.out[0]
+	w.client.out = w.client.out[1:]
+	w.log("client ", f)
+	w.rig.client(f)
+	return true
+}
+
+func (w *world) serverFrame() bool {
+	if len(w.toSrv) == 0 {
+		return false
+	}
+	f := w.toSrv[0]
+	w.toSrv = w.toSrv[1:]
+	w.server.take(f)
+	return true
+}
+
+func (w *world) serverOut() bool {
+	if len(w.server.out) == 0 {
+		return false
+	}
+	f := w.server.out[0]
+	w.server.out = w.server.out[1:]
+	w.log("broker ", f)
+	w.broker(f)
+	return true
+}
+
+func (w *world) answerOne() bool {
+	if len(w.asks) == 0 {
+		return false
+	}
+	i := w.pick(len(w.asks))
+	a := w.asks[i]
+	w.asks = slices.Delete(w.asks, i, i+1)
+	w.conn.Answer(a, w.answer(a))
+	w.flush()
+	return true
+}
+
+// move has a consumer hear of its new target, or consumers rotate, or another connection's consumer come or go.
+func (w *world) move() {
+	switch w.pick(5) {
+	case 0:
+		w.rotate()
+	case 1:
+		if w.exchange("images").State().Set == nil || len(w.others) > 2 {
+			return
+		}
+		m, _, err := w.topo.Group(w.exchange("images")).Join(w.rt.Context(), shards.JoinSpec{})
+		require.NoError(w.rt, err)
+		w.others = append(w.others, m)
+	case 2:
+		w.otherLeaves()
+	default:
+		w.hear()
+	}
+}
+
+func (w *world) hear() bool {
+	if len(w.moves) == 0 {
+		return false
+	}
+	i := w.pick(len(w.moves))
+	fn := w.moves[i]
+	w.moves = slices.Delete(w.moves, i, i+1)
+	fn()
+	w.flush()
+	return true
+}
+
+func (w *world) otherLeaves() bool {
+	if len(w.others) == 0 {
+		return false
+	}
+	w.others[0].Leave()
+	w.others = w.others[1:]
+	return true
+}
+
+func (w *world) rotate() {
+	x := w.exchange("images")
+	if !w.conn.HasRotating() || x.State().Set == nil {
+		return
+	}
+	counts, err := w.topo.Counts(w.rt.Context(), x)
+	require.NoError(w.rt, err)
+	w.conn.Rotate(x, x.State().Set, counts)
+	w.flush()
+}
