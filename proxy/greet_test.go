@@ -2,6 +2,9 @@ package proxy
 
 import (
 	"net"
+	"os"
+	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,17 +59,24 @@ func TestPortProbeIsSilent(t *testing.T) {
 	require.Empty(t, r.broker.conns)
 }
 
-// deadAddress is one where nobody listens, nor can before free: a connection that does not go there has its port.
-func deadAddress(t *testing.T) (address string, free func()) {
+// deadAddress is one where nobody listens, and nobody else can, until listen is called.
+func deadAddress(t *testing.T) (address string, listen func() net.Listener) {
 	t.Helper()
-	near, far := tcpPair(t)
-	free = func() {
-		_ = near.Close()
-		_ = far.(*net.TCPConn).SetLinger(0)
-		_ = far.Close()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	f := os.NewFile(uintptr(fd), "bound, not listening")
+	t.Cleanup(func() { _ = f.Close() })
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	name, err := syscall.Getsockname(fd)
+	require.NoError(t, err)
+	listen = func() net.Listener {
+		require.NoError(t, syscall.Listen(fd, 10))
+		l, err := net.FileListener(f)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = l.Close() })
+		return l
 	}
-	t.Cleanup(free)
-	return far.LocalAddr().String(), free
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port)), listen
 }
 
 // deadNode is a node at such an address.
@@ -124,13 +134,10 @@ func TestUpstreamAcceptsAndCloses(t *testing.T) {
 }
 
 func TestProxyRecoversWithItsBroker(t *testing.T) {
-	address, free := deadAddress(t)
+	address, listen := deadAddress(t)
 	r := startRig(t, func(o *Options) { o.Nodes = []Node{{Address: address}} })
 	turnedAway(r.dial(), false)
-	free()
-	l, err := net.Listen("tcp", address)
-	require.NoError(t, err)
-	defer l.Close()
+	l := listen()
 	client := r.dial()
 	client.write(frames.ProtocolHeader[:])
 	conn, err := l.Accept()
