@@ -1,7 +1,9 @@
 package integration
 
 import (
+	"os"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
@@ -64,6 +66,22 @@ func TestHeartbeats(t *testing.T) {
 			break
 		}
 		require.Equal(t, frames.TypeHeartbeat, f.Type(), "%q", head(f, 200))
+	}
+}
+
+// TestGoodbye: after close-ok it is the client that ends the TCP connection, as RabbitMQ has it. Clients still write
+// acknowledgements then, from other threads, and report a connection that is shut in their face as an error.
+func TestGoodbye(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	p := e.proxy(map[string]int{e.name("images"): 4})
+	for name, url := range map[string]string{"directly": e.url, "through the proxy": p.URL} {
+		r := rawOpen(t, url)
+		r.write(method(0, &frames.ConnectionClose{ReplyCode: 200, ReplyText: "bye"}))
+		r.expect(0, &frames.ConnectionCloseOk{})
+		require.NoError(t, r.conn.SetReadDeadline(time.Now().Add(500*time.Millisecond)))
+		_, err := r.conn.Read(make([]byte, 1))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "%s: still open", name)
 	}
 }
 

@@ -1,13 +1,19 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/shardmq/shardmq/frames"
 )
+
+// avoidFor is how long a node that could not be reached is tried after all others.
+const avoidFor = 2 * time.Second
 
 // dialError says that no node could be reached.
 type dialError struct{ tried []string }
@@ -17,25 +23,65 @@ func (e *dialError) Error() string {
 }
 
 // dial connects to the node with the fewest clients, or to the next one when that fails. The dial timeout is shared out, so that a node
-// that swallows packets leaves time for the others.
-func (s *server) dial(ctx context.Context) (net.Conn, *node, error) {
+// that swallows packets leaves time for the others. The reader holds the beginning of the broker's connection.start: a forwarder in front
+// of a broker that is down accepts all the same, and a broker that hangs does, so a node counts as reached once it has said something.
+func (s *server) dial(ctx context.Context) (*reader, *node, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.DialTimeout)
 	defer cancel()
-	order := slices.Clone(s.nodes)
-	slices.SortStableFunc(order, func(a, b *node) int { return int(a.clients.Load() - b.clients.Load()) })
 	deadline, _ := ctx.Deadline()
+	order := s.preferred()
 	failed := &dialError{}
 	for i, n := range order {
-		share := time.Until(deadline) / time.Duration(len(order)-i)
-		d := net.Dialer{Timeout: share, KeepAlive: 15 * time.Second}
-		conn, err := d.DialContext(ctx, "tcp", n.Address)
+		in, err := n.reach(ctx, time.Until(deadline)/time.Duration(len(order)-i))
 		if err == nil {
-			return conn, n, nil
+			return in, n, nil
 		}
 		if ctx.Err() != nil && ctx.Err() != context.DeadlineExceeded {
 			return nil, nil, fmt.Errorf("dial %s: %w", n.Address, context.Cause(ctx))
 		}
+		n.avoid.Store(time.Now().Add(avoidFor).UnixNano())
 		failed.tried = append(failed.tried, fmt.Sprintf("%s: %v", n.Address, err))
 	}
 	return nil, nil, failed
+}
+
+// preferred lists the nodes in the order they are tried: those that have just failed last, then by number of clients, then as configured.
+func (s *server) preferred() []*node {
+	order := slices.Clone(s.nodes)
+	now := time.Now().UnixNano()
+	failing := func(n *node) int {
+		if n.avoid.Load() > now {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(order, func(a, b *node) int {
+		return cmp.Or(cmp.Compare(failing(a), failing(b)), cmp.Compare(a.clients.Load(), b.clients.Load()))
+	})
+	return order
+}
+
+// reach connects to the node, sends the protocol header and waits for the first octets of the answer.
+func (n *node) reach(ctx context.Context, timeout time.Duration) (*reader, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	d := net.Dialer{KeepAlive: 15 * time.Second}
+	conn, err := d.DialContext(ctx, "tcp", n.Address)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	in := newReader(conn)
+	if _, err = conn.Write(frames.ProtocolHeader[:]); err == nil {
+		err = in.fill(0)
+	}
+	if !stop() || err != nil {
+		in.release()
+		_ = conn.Close()
+		if err == nil || ctx.Err() != nil {
+			err = fmt.Errorf("no answer to the protocol header: %w", ctx.Err())
+		}
+		return nil, err
+	}
+	return in, nil
 }

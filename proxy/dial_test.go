@@ -3,7 +3,9 @@ package proxy
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,43 +16,71 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-func TestDialTakesTheNextNode(t *testing.T) {
-	b := listenBroker(t)
-	s := newServer(Options{Nodes: []Node{deadNode(t), {Address: b.addr()}}})
-	conn, n, err := s.dial(t.Context())
+// answering is a node that says something to whoever connects; silent accepts and says nothing.
+func answering(t *testing.T, answer string) Node {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	require.NoError(t, conn.Close())
-	require.Equal(t, b.addr(), n.Address)
+	var conns sync.WaitGroup
+	t.Cleanup(func() {
+		_ = l.Close()
+		conns.Wait()
+	})
+	conns.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns.Go(func() {
+				defer conn.Close()
+				_, _ = conn.Write([]byte(answer))
+				_, _ = io.Copy(io.Discard, conn)
+			})
+		}
+	})
+	return Node{Address: l.Addr().String()}
+}
+
+func reached(t *testing.T, s *server) string {
+	t.Helper()
+	in, n, err := s.dial(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "x", string(in.unread()))
+	in.release()
+	require.NoError(t, in.conn.Close())
+	return n.Address
+}
+
+func TestDialTakesTheNextNode(t *testing.T) {
+	b := answering(t, "x")
+	s := newServer(Options{Nodes: []Node{deadNode(t), b}})
+	require.Equal(t, b.Address, reached(t, s))
+	require.Equal(t, b.Address, s.preferred()[0].Address, "the dead one is tried last for a while")
 }
 
 func TestDialTakesTheNodeWithFewestClients(t *testing.T) {
-	a, b := listenBroker(t), listenBroker(t)
-	s := newServer(Options{Nodes: []Node{{Address: a.addr()}, {Address: b.addr()}}})
+	a, b := answering(t, "x"), answering(t, "x")
+	s := newServer(Options{Nodes: []Node{a, b}})
 	s.nodes[0].clients.Store(2)
 	s.nodes[1].clients.Store(1)
-	conn, n, err := s.dial(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, conn.Close())
-	require.Equal(t, b.addr(), n.Address)
+	require.Equal(t, b.Address, reached(t, s))
 }
 
-// The first node's share of the time is over at once: the second still gets its own.
+// The first node's share of the time is over: the second still gets its own.
 func TestDialTimeoutIsShared(t *testing.T) {
-	b := listenBroker(t)
-	// 192.0.2.0/24 leads nowhere (RFC 5737): unanswered or unreachable, as the network has it.
-	s := newServer(Options{DialTimeout: 2 * time.Second, Nodes: []Node{{Address: "192.0.2.1:9"}, {Address: b.addr()}}})
-	conn, n, err := s.dial(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, conn.Close())
-	require.Equal(t, b.addr(), n.Address)
+	b := answering(t, "x")
+	s := newServer(Options{DialTimeout: time.Second, Nodes: []Node{answering(t, ""), b}})
+	require.Equal(t, b.Address, reached(t, s))
 }
 
 func TestDialGivesUp(t *testing.T) {
-	s := newServer(Options{Nodes: []Node{deadNode(t), deadNode(t)}})
+	s := newServer(Options{DialTimeout: time.Second, Nodes: []Node{deadNode(t), answering(t, "")}})
 	_, _, err := s.dial(t.Context())
 	var de *dialError
 	require.ErrorAs(t, err, &de)
 	require.Len(t, de.tried, 2)
+	require.Contains(t, err.Error(), "no answer to the protocol header")
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errGoing)

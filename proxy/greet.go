@@ -9,6 +9,9 @@ import (
 	"github.com/shardmq/shardmq/frames"
 )
 
+// healthHeader is what "shardmq healthcheck" sends: a version that does not exist, answered with the one that does, and not logged.
+var healthHeader = [8]byte{'A', 'M', 'Q', 'P'}
+
 // greet reads the client's protocol header, connects to a node and passes the header on. It reports whether the session can start.
 func (s *session) greet() bool {
 	_ = s.client.SetDeadline(s.started.Add(s.srv.o.HandshakeTimeout))
@@ -21,13 +24,18 @@ func (s *session) greet() bool {
 		}
 		return false
 	}
+	if header == healthHeader {
+		s.quiet()
+		_, _ = s.client.Write(frames.ProtocolHeader[:])
+		return false
+	}
 	if header != frames.ProtocolHeader {
 		s.cause(fmt.Errorf("not AMQP 0-9-1: the connection begins with %q%s", header[:], spoken(header[:])))
 		_, _ = s.client.Write(frames.ProtocolHeader[:]) // AMQP 0-9-1, 4.2.2: the version the server speaks
 		s.linger()
 		return false
 	}
-	conn, n, err := s.srv.dial(s.ctx)
+	in, n, err := s.srv.dial(s.ctx)
 	if err != nil {
 		s.cause(err)
 		s.turnAway()
@@ -35,26 +43,10 @@ func (s *session) greet() bool {
 	}
 	n.clients.Add(1)
 	s.mu.Lock()
-	s.broker, s.node = conn, n
-	s.up = outlet{conn: conn, take: s.rt.TakeUp, size: s.rt.PendingUp}
-	ended := s.ctx.Err() != nil
-	s.mu.Unlock()
-	if ended {
-		return false
-	}
-	// A forwarder in front of a broker that is down accepts and closes: a node counts as reached once it has said something.
-	s.in = newReader(conn)
-	_ = conn.SetDeadline(s.started.Add(s.srv.o.HandshakeTimeout))
-	if _, err = conn.Write(header[:]); err == nil {
-		err = s.in.fill(0)
-	}
-	if err != nil {
-		s.causeOf("upstream "+n.Address, err)
-		s.turnAway()
-		return false
-	}
-	_ = conn.SetDeadline(time.Time{})
-	return true
+	defer s.mu.Unlock()
+	s.in, s.broker, s.node = in, in.conn, n
+	s.up = outlet{conn: in.conn, take: s.rt.TakeUp, size: s.rt.PendingUp}
+	return s.ctx.Err() == nil
 }
 
 // spoken guesses what a peer speaks that does not speak AMQP 0-9-1.

@@ -42,6 +42,7 @@ type server struct {
 type node struct {
 	Node
 	clients atomic.Int64
+	avoid   atomic.Int64 // until when others are tried first, Unix nanoseconds
 }
 
 type countsEntry struct {
@@ -145,7 +146,7 @@ func (s *server) topology(vhost string) *shards.Topology {
 	if t := s.vhosts[vhost]; t != nil || s.vhosts == nil {
 		return t
 	}
-	log := zapLogger{s.log.With(zap.String("vhost", vhost)).Sugar()}
+	log := zapLogger{s.log.Sugar()}
 	brokers := make([]shards.Broker, len(s.nodes))
 	for i, n := range s.nodes {
 		brokers[i] = control.New(control.Options{Node: n.Name, Address: n.Address, Vhost: vhost,
