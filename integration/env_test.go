@@ -123,20 +123,22 @@ func (e *env) remove(name string) {
 		return
 	}
 	defer conn.Close()
-	queues := []string{name}
-	for i := range 16 {
-		queues = append(queues, e.shard(name, i))
-	}
-	for _, queue := range queues {
-		if ch, err := conn.Channel(); err == nil {
-			_, _ = ch.QueueDelete(queue, false, false, false)
-		}
-	}
 	for _, exchange := range []string{name, name + ".unsharded"} {
-		if ch, err := conn.Channel(); err == nil {
+		if ch, err := conn.Channel(); err == nil && len(exchange) < 256 {
 			_ = ch.ExchangeDelete(exchange, false, false)
 		}
 	}
+	ch, err := conn.Channel()
+	if err != nil {
+		return
+	}
+	_, _ = ch.QueueDelete(name, false, false, true)
+	for i := range 128 { // without waiting; what is not there is no error
+		if queue := e.shard(name, i); len(queue) < 256 {
+			_, _ = ch.QueueDelete(queue, false, false, true)
+		}
+	}
+	_ = ch.Close()
 }
 
 // proxy starts shardmq in front of the test's broker with N shards for each named exchange, and stops it at the end.

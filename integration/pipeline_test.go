@@ -105,20 +105,29 @@ func pipelinedKey(i int) string {
 // awaitConfirms reads acks until all up to n are acknowledged.
 func (r *raw) awaitConfirms(n int) {
 	r.t.Helper()
-	acked := make([]bool, n+1)
-	for left := n; left > 0; {
+	for open := unconfirmed(n); len(open) > 0; {
 		var ack frames.BasicAck
 		r.expect(1, &ack)
-		first := ack.DeliveryTag
-		if ack.Multiple {
-			first = 1
-		}
-		require.LessOrEqual(r.t, ack.DeliveryTag, uint64(n))
-		for tag := first; tag <= ack.DeliveryTag; tag++ {
-			if !acked[tag] {
-				acked[tag] = true
-				left--
-			}
+		open.ack(ack.DeliveryTag, ack.Multiple)
+	}
+}
+
+// tags are delivery tags that wait for their confirm.
+type tags map[uint64]bool
+
+func unconfirmed(n int) tags {
+	open := tags{}
+	for tag := range uint64(n) {
+		open[tag+1] = true
+	}
+	return open
+}
+
+func (open tags) ack(tag uint64, multiple bool) {
+	delete(open, tag)
+	for other := range open {
+		if multiple && other < tag {
+			delete(open, other)
 		}
 	}
 }
@@ -145,8 +154,8 @@ func TestPipelinedBacklog(t *testing.T) {
 		_, err := r.conn.Write(said)
 		written <- err
 	}()
-	declared, acked := 0, 0
-	for declared < rounds || acked < rounds*each {
+	declared, open := 0, unconfirmed(rounds*each)
+	for declared < rounds || len(open) > 0 {
 		f, err := r.next()
 		require.NoError(t, err)
 		switch f.Method() {
@@ -154,9 +163,7 @@ func TestPipelinedBacklog(t *testing.T) {
 			declared++
 		case frames.BasicAckID:
 			a, _ := frames.ParseAck(frames.BasicAckID, f.Args())
-			if acked++; a.Multiple {
-				acked = int(a.DeliveryTag)
-			}
+			open.ack(a.DeliveryTag, a.Multiple)
 		case frames.ConfirmSelectOkID:
 		default:
 			require.FailNow(t, "unexpected frame", "%s %q", f.Method(), head(f, 200))

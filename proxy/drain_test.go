@@ -138,7 +138,7 @@ func TestPanicEndsOneSession(t *testing.T) {
 	broker := r.broker.accept()
 	broker.send(0, startMethod)
 	expect(client, &frames.ConnectionStart{})
-	client.send(0, startOk(), &frames.ConnectionTuneOk{FrameMax: 4096}, &frames.ConnectionOpen{VirtualHost: "/"})
+	client.send(0, startOk(), &frames.ConnectionTuneOk{ChannelMax: 7, FrameMax: 4096}, &frames.ConnectionOpen{VirtualHost: "/"})
 	expect(broker, &frames.ConnectionStartOk{})
 	broker.send(0, tuneMethod, &frames.ConnectionOpenOk{})
 	expect(client, &frames.ConnectionTune{})

@@ -47,8 +47,7 @@ func TestHandshakeIsRelayed(t *testing.T) {
 	require.Equal(t, "bye", expect(broker, &frames.ConnectionClose{}).ReplyText)
 	broker.send(0, &frames.ConnectionCloseOk{})
 	expect(client, &frames.ConnectionCloseOk{})
-	client.eof()
-	require.NoError(t, client.Close())
+	require.NoError(t, client.Close()) // ending the TCP connection is up to the client, as without a proxy
 	broker.eof()
 	require.NoError(t, broker.Close())
 
@@ -83,7 +82,7 @@ func TestBrokerClosesDuringHandshake(t *testing.T) {
 			if state >= 3 {
 				broker.send(0, tuneMethod)
 				tune := expect(client, &frames.ConnectionTune{})
-				client.send(0, &frames.ConnectionTuneOk{FrameMax: tune.FrameMax})
+				client.send(0, &frames.ConnectionTuneOk{ChannelMax: 7, FrameMax: tune.FrameMax})
 				expect(broker, &frames.ConnectionTuneOk{})
 			}
 			if state >= 4 {
@@ -136,7 +135,7 @@ func TestTuneOkAboveTheOffer(t *testing.T) {
 	expect(broker, &frames.ConnectionStartOk{})
 	broker.send(0, tuneMethod)
 	tune := expect(client, &frames.ConnectionTune{})
-	client.send(0, &frames.ConnectionTuneOk{FrameMax: tune.FrameMax + 1})
+	client.send(0, &frames.ConnectionTuneOk{ChannelMax: 7, FrameMax: tune.FrameMax + 1})
 	require.EqualValues(t, 530, closeOk(client).ReplyCode)
 	expect(broker, &frames.ConnectionClose{})
 	require.NoError(t, broker.Close())

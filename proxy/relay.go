@@ -35,7 +35,7 @@ type relay struct {
 	drop    bool
 }
 
-// run relays until the socket it reads ends, and returns why. nil: the closing handshake is complete.
+// run relays until the socket it reads ends, and returns why. nil: the proxy has closed the connection and the client has confirmed.
 func (d *relay) run() error {
 	for first := len(d.in.unread()) > 0; ; first = false {
 		if !first {
@@ -112,7 +112,8 @@ func (d *relay) settle(werr, fault error) (done bool, err error) {
 	if d.left == 0 {
 		s.yield(d.out)
 	}
-	return s.rt.Closed(), err
+	// After a close of the client's or the broker's it is their part to end the TCP connections.
+	return s.rt.Closed() && s.rt.Raised() != nil, err
 }
 
 // decide walks the frames in data and returns how many octets are dealt with.

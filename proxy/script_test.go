@@ -49,7 +49,7 @@ func scripted(t testing.TB, client, broker net.Conn, frameMax uint32, dir router
 	s.up = outlet{conn: broker, take: s.rt.TakeUp, size: s.rt.PendingUp}
 	method := func(ch uint16, m frames.Method) frames.Frame { return frames.AppendMethod(nil, ch, m) }
 	s.rt.BrokerFrame(method(0, tuneMethod))
-	s.rt.ClientFrame(method(0, &frames.ConnectionTuneOk{FrameMax: frameMax}))
+	s.rt.ClientFrame(method(0, &frames.ConnectionTuneOk{ChannelMax: 7, FrameMax: frameMax}))
 	s.rt.ClientFrame(method(0, &frames.ConnectionOpen{VirtualHost: "/"}))
 	s.rt.BrokerFrame(method(0, &frames.ConnectionOpenOk{}))
 	s.rt.ClientFrame(method(1, &frames.ChannelOpen{}))

@@ -187,7 +187,7 @@ func (s *session) goAway() {
 	defer s.guard()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.broker == nil || !s.rt.Tuned() {
+	if s.broker == nil || !s.rt.Tuned() || s.rt.Closed() {
 		s.cutLocked(errGoing)
 		return
 	}

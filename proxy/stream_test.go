@@ -39,7 +39,7 @@ func TestPipeliningClient(t *testing.T) {
 	expect(client, &frames.ConnectionStart{})
 	tune := expect(client, &frames.ConnectionTune{})
 
-	all = frames.AppendMethod(nil, 0, &frames.ConnectionTuneOk{FrameMax: tune.FrameMax})
+	all = frames.AppendMethod(nil, 0, &frames.ConnectionTuneOk{ChannelMax: 7, FrameMax: tune.FrameMax})
 	all = frames.AppendMethod(all, 0, &frames.ConnectionOpen{VirtualHost: "/"})
 	rest := frames.AppendMethod(nil, 1, &frames.ChannelOpen{})
 	rest = frames.AppendMethod(rest, 1, &frames.ConfirmSelect{})
@@ -59,7 +59,6 @@ func TestPipeliningClient(t *testing.T) {
 	back = frames.AppendMethod(back, 0, &frames.ConnectionCloseOk{})
 	broker.write(back)
 	require.Equal(t, back, client.read(len(back)))
-	client.eof()
 	require.NoError(t, client.Close())
 	require.Equal(t, "connection closed", r.ended(1)[0].Message)
 }

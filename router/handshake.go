@@ -21,6 +21,8 @@ type limits struct {
 	max     uint32 // the broker's offer
 	client  uint32 // agreed with the client
 	broker  uint32 // agreed with the broker
+
+	channels uint16 // channel_max offered
 }
 
 // ClientFrameMax is the largest frame the client may send and should get, in octets; 0 before tune-ok and when unlimited.
@@ -176,6 +178,7 @@ func (c *Conn) tune(f frames.Frame) Verdict {
 	}
 	c.tuned = true
 	c.limits.max = m.FrameMax
+	c.limits.channels = m.ChannelMax
 	if m.FrameMax >= frames.MinFrameMax+FrameRoom {
 		m.FrameMax -= FrameRoom
 	} else if m.FrameMax > frames.MinFrameMax {
@@ -186,20 +189,23 @@ func (c *Conn) tune(f frames.Frame) Verdict {
 	return Drop
 }
 
-// tuneOk checks the client's choice against the offer and passes it on with the room added. The client's channel_max and
-// heartbeat are its own affair with the broker.
+// tuneOk checks the client's choice against the offer and passes it on with the room added. The heartbeat
+// is the client's own affair with the broker.
 func (c *Conn) tuneOk(f frames.Frame) Verdict {
 	var m frames.ConnectionTuneOk
 	if m.Decode(f.Args()) != nil || !c.tuned {
 		return Forward
 	}
-	if c.limits.offered > 0 && (m.FrameMax == 0 || m.FrameMax > c.limits.offered) {
-		c.RaiseConnection(&frames.Exception{Code: frames.NotAllowed, Method: frames.ConnectionTuneOkID,
-			Text: fmt.Sprintf("negotiated frame_max = %d is higher than the maximum allowed value (%d)", m.FrameMax, c.limits.offered)})
+	text := beyond("frame_max", m.FrameMax, frames.MinFrameMax, c.limits.offered)
+	if text == "" {
+		text = beyond("channel_max", uint32(m.ChannelMax), 1, uint32(c.limits.channels))
+	}
+	if text != "" { // RabbitMQ would drop the connection without a word
+		c.RaiseConnection(&frames.Exception{Code: frames.NotAllowed, Method: frames.ConnectionTuneOkID, Text: text})
 		return Drop
 	}
 	c.limits.client = m.FrameMax
-	if m.FrameMax >= frames.MinFrameMax { // else the broker refuses it
+	if m.FrameMax > 0 {
 		room := math.MaxUint32 - m.FrameMax
 		if c.limits.max > 0 {
 			room = c.limits.max - m.FrameMax
@@ -209,6 +215,17 @@ func (c *Conn) tuneOk(f frames.Frame) Verdict {
 	c.limits.broker = m.FrameMax
 	c.up = frames.AppendMethod(c.up, 0, &m)
 	return Drop
+}
+
+// beyond says, as RabbitMQ words it, why a chosen limit is outside what was offered; "" when it is not. 0 is no limit, chosen or offered.
+func beyond(name string, chosen, least, most uint32) string {
+	switch {
+	case chosen > 0 && chosen < least:
+		return fmt.Sprintf("negotiated %s = %d is lower than the minimum allowed value (%d)", name, chosen, least)
+	case most > 0 && (chosen == 0 || chosen > most):
+		return fmt.Sprintf("negotiated %s = %d is higher than the maximum allowed value (%d)", name, chosen, most)
+	}
+	return ""
 }
 
 func (c *Conn) openVhost(f frames.Frame) {
