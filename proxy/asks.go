@@ -26,7 +26,7 @@ func (s *session) runAsks(asks []router.Ask) {
 		case router.AskAttached:
 			a.Member.Attached(a.Queue, a.Delta)
 		case router.AskLog:
-			s.log.Warn(a.Text, zap.String("exchange", a.Exchange.Name))
+			s.log.Warn("finding", zap.String("exchange", a.Exchange.Name), zap.String("text", a.Text))
 		default:
 			s.help(func() { s.ask(a) })
 		}
@@ -62,9 +62,9 @@ func (s *session) find(ctx context.Context, a router.Ask) (r router.Answer) {
 	case router.AskForget:
 		t.Forget(ctx, a.Exchange)
 	case router.AskCounts:
-		r = counted(ctx, t, a.Exchange)
+		r.State, r.Counts, r.Err = t.Census(ctx, a.Exchange)
 	case router.AskJoin:
-		if r = counted(ctx, t, a.Exchange); r.Err == nil {
+		if r.State, r.Counts, r.Err = t.Census(ctx, a.Exchange); r.Err == nil && r.State.Set != nil {
 			r.Member, r.Target, r.Err = t.Group(a.Exchange).Join(ctx, shards.JoinSpec{
 				Node: s.node.Name, Exclusive: a.Exclude, Mode: a.Exchange.Policy.Definition.Consumers,
 				Notify: func(to shards.Target) { s.retarget(a.Channel, a.Consumer, to) }})
@@ -73,42 +73,21 @@ func (s *session) find(ctx context.Context, a router.Ask) (r router.Answer) {
 	return r
 }
 
-// counted is what every shard holds, after making those that are missing.
-func counted(ctx context.Context, t *shards.Topology, x *shards.Exchange) (r router.Answer) {
-	for _, force := range []bool{false, true} {
-		if r.State, r.Err = t.Resolve(ctx, x, force); r.Err != nil || r.State.Set == nil {
-			return r
-		}
-		if r.Counts, r.Err = t.Counts(ctx, x); r.Err != nil {
-			return r
-		}
-		r.State = x.State()
-		if r.State.Set == nil || len(r.Counts) != r.State.Set.Len() {
-			continue // changed in between
-		}
-		complete := true
-		for _, n := range r.Counts {
-			complete = complete && n.Exists
-		}
-		if complete {
-			return r
-		}
-	}
-	return r
-}
-
 // retarget hands a consumer its new target. The group calls it from other sessions' goroutines, so it must not wait here.
 func (s *session) retarget(channel uint16, consumer uint64, t shards.Target) {
-	go func() {
-		defer s.guard()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.ctx.Err() != nil {
-			return
-		}
-		s.rt.Retarget(channel, consumer, t)
-		s.after(nil)
-	}()
+	go s.aim(channel, consumer, t)
+}
+
+// aim is the part of retarget that may wait, for mu and for nothing else. The session does not wait for it: it changes nothing once that has ended.
+func (s *session) aim(channel uint16, consumer uint64, t shards.Target) {
+	defer s.guard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return
+	}
+	s.rt.Retarget(channel, consumer, t)
+	s.after(nil)
 }
 
 // logRefusal logs why the topology did not do what a client needed, once per question.
@@ -147,20 +126,17 @@ func (s *session) tick() {
 	}
 }
 
-// rotate moves attachments of consumers whose prefetch is smaller than their number of shards.
+// rotate has the consumers looked at that have fewer attachments than shards.
 func (s *session) rotate() {
 	defer s.guard()
-	s.mu.Lock()
-	list := s.rt.Rotating()
-	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(s.ctx, askTimeout)
 	defer cancel()
-	for _, x := range list {
+	for _, x := range s.rotating() {
 		t := s.srv.topology(x.Vhost)
 		if t == nil {
 			continue
 		}
-		set, counts, err := s.srv.recentCounts(ctx, t, x)
+		set, counts, err := t.RecentCounts(ctx, x, countsMaxAge)
 		if err != nil || set == nil || len(counts) != set.Len() {
 			continue // the node is away; the next turn sees
 		}
@@ -170,6 +146,12 @@ func (s *session) rotate() {
 	defer s.mu.Unlock()
 	s.turning = false
 	s.keepTime()
+}
+
+func (s *session) rotating() []*shards.Exchange {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rt.Rotating()
 }
 
 func (s *session) turn(x *shards.Exchange, set *shards.Set, counts []shards.Count) {

@@ -81,6 +81,7 @@ func (d *relay) plan(data []byte) (n int, mine []byte, dead bool, err error) {
 		s.acquire(d.out)
 	}
 	defer s.mu.Unlock() // the router may panic
+	s.rt.Fresh()
 	d.own = 0
 	if d.left == 0 {
 		d.addOwn() // else they wait for the frame's end

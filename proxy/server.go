@@ -28,10 +28,9 @@ type server struct {
 	tagPrefix string
 	nodes     []*node
 
-	mu       sync.Mutex // a leaf: nothing else is locked under it, save by newTopology
+	mu       sync.Mutex // a leaf: nothing else is locked under it
 	sessions map[*session]struct{}
 	vhosts   map[string]*shards.Topology
-	counts   map[*shards.Exchange]*countsEntry
 	closing  bool
 
 	running sync.WaitGroup // sessions
@@ -43,13 +42,6 @@ type node struct {
 	Node
 	clients atomic.Int64
 	avoid   atomic.Int64 // until when others are tried first, Unix nanoseconds
-}
-
-type countsEntry struct {
-	mu     sync.Mutex
-	at     time.Time
-	set    *shards.Set
-	counts []shards.Count
 }
 
 // Run serves until ctx is cancelled, then drains: it stops accepting, sends every client connection.close 320, and
@@ -64,8 +56,7 @@ func Run(ctx context.Context, o Options) error {
 
 func newServer(o Options) *server {
 	o.defaults()
-	s := &server{o: o, log: o.Log, sessions: map[*session]struct{}{}, vhosts: map[string]*shards.Topology{},
-		counts: map[*shards.Exchange]*countsEntry{}}
+	s := &server{o: o, log: o.Log, sessions: map[*session]struct{}{}, vhosts: map[string]*shards.Topology{}}
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails
 	s.tagPrefix = "shardmq-" + hex.EncodeToString(random[:]) + "-"
@@ -163,28 +154,6 @@ func (s *server) open(vhost string) router.Directory {
 		return t
 	}
 	return nil
-}
-
-// recentCounts is Topology.Counts shared by all sessions for a moment.
-func (s *server) recentCounts(ctx context.Context, t *shards.Topology, x *shards.Exchange) (*shards.Set, []shards.Count, error) {
-	s.mu.Lock()
-	e := s.counts[x]
-	if e == nil {
-		e = &countsEntry{}
-		s.counts[x] = e
-	}
-	s.mu.Unlock()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if time.Since(e.at) > countsMaxAge {
-		set := x.State().Set
-		counts, err := t.Counts(ctx, x)
-		if err != nil {
-			return nil, nil, err
-		}
-		e.at, e.set, e.counts = time.Now(), set, counts
-	}
-	return e.set, e.counts, nil
 }
 
 func serverTag() string {

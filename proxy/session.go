@@ -197,6 +197,7 @@ func (s *session) goAway() {
 }
 
 func (s *session) handshakeOver() {
+	defer s.guard()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.rt.Established() && !s.rt.Closing() {

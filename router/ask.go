@@ -75,7 +75,17 @@ func (c *Conn) Answer(a Ask, r Answer) {
 			c.postpone(ch)
 			return
 		}
+		if o.optional {
+			ch.unsure = a.Exchange
+			c.again(ch, a.Exchange)
+			ch.unsure = nil
+			return
+		}
 		c.raise(ch, exceptionOf(r.Err, o.method))
+		return
+	}
+	if (a.Kind == AskCounts || a.Kind == AskJoin) && o.frame != nil && (r.State == nil || r.State.Set == nil) {
+		c.lost(ch, a.Exchange)
 		return
 	}
 	o.answer(r)

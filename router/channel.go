@@ -58,6 +58,7 @@ type channel struct {
 	heldTx    bool             // a tx method is among them
 	heldClose bool             // the client's channel.close is among them
 	asked     *shards.Exchange // just looked at, for the frame being decided on
+	unsure    *shards.Exchange // the same, but nobody could tell what it is
 	deferred  []byte           // own frames for the client, behind the content under way
 
 	translated *frames.ExchangeDeclare // the client's, while the broker decides on our version of it

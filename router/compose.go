@@ -26,14 +26,21 @@ type op struct {
 	age    int
 	reply  func(f frames.Frame) Verdict // a synchronous reply of the broker's
 	answer func(r Answer)
+
+	frame    frames.Frame // the client's frame, to be looked at again when its exchange turns out to be missing; nil: never
+	undo     func()       // takes back what begin has done, before that
+	optional bool         // without an answer the client's frame passes
 }
 
 // begin starts a composition for the client's method. The caller returns its verdict.
-func (c *Conn) begin(ch *channel, m frames.MethodID, run func(o *op)) Verdict {
+func (c *Conn) begin(ch *channel, f frames.Frame, run func(o *op)) Verdict {
 	if !ch.idle() {
 		return hold
 	}
-	c.start(ch, m, run)
+	c.start(ch, f.Method(), func(o *op) {
+		o.frame = append(frames.Frame(nil), f...)
+		run(o)
+	})
 	return Drop
 }
 
@@ -100,14 +107,47 @@ func (c *Conn) redo(ch *channel, f frames.Frame, a Ask) Verdict {
 		return hold
 	}
 	c.start(ch, f.Method(), func(o *op) {
-		o.answer = func(Answer) {
-			ch.asked = a.Exchange
-			c.finish(ch)
-			ch.asked = nil
-		}
+		o.answer = func(Answer) { c.again(ch, a.Exchange) }
 		c.ask(ch, o, a)
 	})
 	return hold
+}
+
+// resolve is redo for a name that may be an ordinary queue's: when only a pattern matches it, it passes as one if the topology
+// cannot be asked.
+func (c *Conn) resolve(ch *channel, f frames.Frame, x *shards.Exchange) Verdict {
+	v := c.redo(ch, f, Ask{Kind: AskResolve, Exchange: x})
+	if _, literal := x.Policy.Literal(); !literal && ch.op != nil {
+		ch.op.optional = true
+	}
+	return v
+}
+
+// again ends the op and decides on its frame, which is held, with what is known of the exchange now.
+func (c *Conn) again(ch *channel, x *shards.Exchange) {
+	ch.asked = x
+	c.finish(ch)
+	ch.asked = nil
+}
+
+// lost goes back to the client's frame when the exchange it concerns turns out not to exist any more.
+func (c *Conn) lost(ch *channel, x *shards.Exchange) {
+	o := ch.op
+	if o.undo != nil {
+		o.undo()
+	}
+	rest := ch.held
+	c.clearHeld(ch)
+	c.hold(ch, o.frame)
+	for len(rest) > 0 {
+		f, err := frames.Next(rest, 0)
+		if err != nil {
+			break // held frames were whole when they came
+		}
+		c.hold(ch, f)
+		rest = rest[len(f):]
+	}
+	c.again(ch, x)
 }
 
 // stale reports whether an exchange that was missing has to be looked at again before the frame at hand is decided: others may have
@@ -227,6 +267,9 @@ func exceptionOf(err error, m frames.MethodID) *frames.Exception {
 	if errors.As(err, &be) && be.Code != 0 {
 		e := &frames.Exception{Code: frames.Code(be.Code), Method: m, Remote: true}
 		e.Text = trimName(be.Text, e.Code)
+		if be.Login {
+			e.Text = "shardmq's control connection: " + e.Text
+		}
 		if e.Code.Hard() {
 			// The broker closed the control connection; the client's own is sound.
 			e.Text = fmt.Sprintf("shardmq's control connection: %s - %s", e.Code.Name(), e.Text)

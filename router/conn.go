@@ -185,7 +185,7 @@ func (c *Conn) sendUp(ch *channel, m frames.Method) {
 
 // sendDown appends a method frame for the client, behind the content that is on its way on that channel if there is one.
 func (c *Conn) sendDown(ch *channel, m frames.Method) {
-	if ch.down.active() {
+	if ch.down.active() || len(ch.deferred) > 0 {
 		ch.deferred = frames.AppendMethod(ch.deferred, ch.id, m)
 		return
 	}

@@ -75,9 +75,10 @@ func (c *Conn) consume(ch *channel, f frames.Frame) Verdict {
 	if _, used := ch.tags[m.ConsumerTag]; used {
 		return c.refuse(ch, f, frames.NotAllowed, "attempt to reuse consumer tag '"+m.ConsumerTag+"'")
 	}
-	return c.begin(ch, frames.BasicConsumeID, func(o *op) {
+	return c.begin(ch, f, func(o *op) {
 		k := c.newConsumer(ch, x, m)
 		ch.addConsumer(k) // already now: its group may change its target before the answer is here
+		o.undo = func() { c.forgetConsumer(ch, k) }
 		o.answer = func(r Answer) {
 			k.member = r.Member
 			if r.Target.Version > k.target.Version {
@@ -189,7 +190,7 @@ func (c *Conn) cancel(ch *channel, f frames.Frame) Verdict {
 		}
 		return Forward
 	}
-	return c.begin(ch, frames.BasicCancelID, func(o *op) {
+	return c.begin(ch, f, func(o *op) {
 		k.leaving = true
 		end := func() {
 			c.forgetConsumer(ch, k)

@@ -18,7 +18,7 @@ func (c *Conn) declareExchange(ch *channel, f frames.Frame) Verdict {
 	if r == nil || r.Exchange == nil {
 		return Forward
 	}
-	return c.begin(ch, frames.ExchangeDeclareID, func(o *op) {
+	return c.begin(ch, f, func(o *op) {
 		d := &declaring{c: c, ch: ch, o: o, x: r.Exchange, m: m}
 		d.m.Arguments = append(frames.Table(nil), m.Arguments...)
 		d.done = func() {
@@ -116,7 +116,7 @@ func (c *Conn) deleteExchange(ch *channel, f frames.Frame) Verdict {
 	if r == nil || r.Exchange == nil {
 		return Forward
 	}
-	return c.begin(ch, frames.ExchangeDeleteID, func(o *op) {
+	return c.begin(ch, f, func(o *op) {
 		o.want = 1
 		o.reply = func(frames.Frame) Verdict {
 			o.want = 0

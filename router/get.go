@@ -18,7 +18,7 @@ func (c *Conn) get(ch *channel, f frames.Frame) Verdict {
 	if x == nil {
 		return v
 	}
-	return c.begin(ch, frames.BasicGetID, func(o *op) {
+	return c.begin(ch, f, func(o *op) {
 		o.answer = func(r Answer) {
 			g := &getting{c: c, ch: ch, o: o, noAck: m.NoAck, set: r.State.Set, counts: r.Counts}
 			g.order(ch.getFrom)

@@ -27,20 +27,23 @@ func (c *Conn) brokerCancel(ch *channel, f frames.Frame) Verdict {
 
 // healed goes on after a lost attachment, with what the exchange is now.
 func (c *Conn) healed(ch *channel, x *shards.Exchange, r Answer) {
-	gone := r.Err != nil || r.State == nil || r.State.Set == nil || r.State.Set.Len() == 0
+	gone := r.Err == nil && r.State != nil && r.State.Set == nil
 	for _, tag := range sortedTags(ch) {
 		k := ch.consumers[tag]
 		if k.x != x || k.leaving || k.member == nil || k.confirm { // those just joining see for themselves
 			continue
 		}
-		if gone && len(k.atts) == 0 {
-			if c.clientCN {
-				c.sendDown(ch, &frames.BasicCancel{ConsumerTag: k.tag, NoWait: true})
-			}
+		if gone && len(k.atts) == 0 && c.clientCN {
+			c.sendDown(ch, &frames.BasicCancel{ConsumerTag: k.tag, NoWait: true})
 			c.forgetConsumer(ch, k)
 			continue
 		}
-		ch.dirty = ch.dirty || !gone
+		if gone || r.Err != nil { // it is looked at in turns until its shards are back
+			k.missing()
+			c.setRotating(k, k.starved)
+			continue
+		}
+		ch.dirty = true
 	}
 	c.kick(ch)
 }

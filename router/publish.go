@@ -2,6 +2,7 @@ package router
 
 import (
 	"bytes"
+	"fmt"
 
 	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/shards"
@@ -17,8 +18,8 @@ func (c *Conn) publish(ch *channel, f frames.Frame) Verdict {
 	ch.keys = ch.keys[:0]
 	ch.hashed = ch.hashed[:0]
 	if c.dir != nil {
-		if v := c.route(ch, f, p); v == hold {
-			return hold
+		if v := c.route(ch, f, p); v != Forward {
+			return v
 		}
 	}
 	ch.up.wantHeader = true
@@ -28,7 +29,7 @@ func (c *Conn) publish(ch *channel, f frames.Frame) Verdict {
 // route finds the shard keys of a publish. hold: something about the exchange has to be asked first.
 func (c *Conn) route(ch *channel, f frames.Frame, p frames.Publish) Verdict {
 	if len(p.Exchange) == 0 {
-		if r := c.dir.Lookup(p.RoutingKey); r != nil && r.Exchange != nil {
+		if r := c.dir.Lookup(p.RoutingKey); r != nil && r.Exchange != nil && r.Exchange != ch.unsure {
 			return c.spread(ch, f, r.Exchange)
 		}
 		return Forward
@@ -85,12 +86,18 @@ func (c *Conn) spread(ch *channel, f frames.Frame, x *shards.Exchange) Verdict {
 	st := x.State()
 	// When only a pattern matches, the name most likely is an ordinary queue's, and publishing to it must not stop each time.
 	if _, literal := x.Policy.Literal(); st.Mode == shards.Unknown || literal && c.stale(ch, x) {
-		return c.redo(ch, f, Ask{Kind: AskResolve, Exchange: x})
+		return c.resolve(ch, f, x)
 	}
-	if st.Set == nil || st.Set.Len() == 0 || st.RealQueue {
+	if st.Set == nil || st.Set.Len() == 0 {
 		return Forward
 	}
-	ch.keys = append(ch.keys, st.Set.At(x.NextSpread()%st.Set.Len()).Queue)
+	if st.RealQueue { // it would get a copy, which nobody reads: consumers of that name get the shards
+		return c.refuse(ch, f, frames.PreconditionFailed, fmt.Sprintf("cannot publish to pseudo-queue '%s' in vhost '%s' through the default exchange: "+
+			"there is a queue of that name too; delete it, or take the policy '%s' off the name", x.Name, x.Vhost, x.Policy.Name))
+	}
+	if i := x.NextSpread(); i >= 0 && i < st.Set.Len() {
+		ch.keys = append(ch.keys, st.Set.At(i).Queue)
+	}
 	return Forward
 }
 

@@ -25,22 +25,18 @@ func (c *Conn) pseudo(ch *channel, f frames.Frame, queue string) (x *shards.Exch
 		}
 		x = r.Exchange
 	}
-	switch x.State().Mode {
-	case shards.Unknown:
-		return nil, c.redo(ch, f, Ask{Kind: AskResolve, Exchange: x})
-	case shards.Missing:
-		if c.stale(ch, x) {
-			return nil, c.redo(ch, f, Ask{Kind: AskResolve, Exchange: x})
-		}
-		if f.Method() == frames.QueueDeclareID {
-			return x, Forward
-		}
-		if queue == "" {
-			return x, Forward
-		}
+	if x == ch.unsure {
+		return nil, Forward
+	}
+	switch {
+	case x.State().Mode == shards.Unknown || c.stale(ch, x):
+		return nil, c.resolve(ch, f, x)
+	case x.State().Mode != shards.Missing || f.Method() == frames.QueueDeclareID:
+		return x, Forward
+	case queue != "":
 		return nil, Forward // the broker's own 404
 	}
-	return x, Forward
+	return nil, c.refuse(ch, f, frames.NotFound, fmt.Sprintf("no queue '%s' in vhost '%s'", x.Name, x.Vhost))
 }
 
 // declareQueue answers queue.declare, passive or not, with the pseudo-queue's own name and the sums over its shards.
@@ -64,30 +60,39 @@ func (c *Conn) declareQueue(ch *channel, f frames.Frame) Verdict {
 		return c.refuse(ch, f, frames.ResourceLocked, fmt.Sprintf("cannot obtain exclusive access to locked queue '%s' in vhost '%s'. "+
 			"It is the pseudo-queue of a sharded exchange, which consumers share.", x.Name, x.Vhost))
 	}
-	if x.State().Mode == shards.Missing {
-		if _, literal := x.Policy.Literal(); !literal {
-			ch.last = nil
-			return Forward // only a pattern matches: an ordinary queue until there is such an exchange
-		}
-		if !m.Passive {
-			return c.createExchange(ch, f, x)
-		}
+	missing := x.State().Mode == shards.Missing
+	if _, literal := x.Policy.Literal(); missing && !literal {
+		ch.last = nil
+		return Forward // only a pattern matches: an ordinary queue until there is such an exchange
 	}
-	return c.begin(ch, frames.QueueDeclareID, func(o *op) {
+	if missing && !m.Passive {
+		return c.createExchange(ch, f, x)
+	}
+	return c.begin(ch, f, func(o *op) {
 		o.answer = func(r Answer) {
-			ch.last = x
-			if !m.NoWait {
-				ok := &frames.QueueDeclareOk{Queue: m.Queue}
-				for _, n := range r.Counts {
-					ok.MessageCount += n.Messages
-					ok.ConsumerCount += n.Consumers
-				}
-				c.sendDown(ch, ok)
-			}
+			c.declaredQueue(ch, x, &m, r.Counts)
 			c.finish(ch)
+		}
+		if missing {
+			o.answer(Answer{}) // passive: nothing there, nothing made
+			return
 		}
 		c.ask(ch, o, Ask{Kind: AskCounts, Exchange: x})
 	})
+}
+
+// declaredQueue answers a pseudo-queue's declare.
+func (c *Conn) declaredQueue(ch *channel, x *shards.Exchange, m *frames.QueueDeclare, counts []shards.Count) {
+	ch.last = x
+	if m.NoWait {
+		return
+	}
+	ok := &frames.QueueDeclareOk{Queue: m.Queue}
+	for _, n := range counts {
+		ok.MessageCount += n.Messages
+		ok.ConsumerCount += n.Consumers
+	}
+	c.sendDown(ch, ok)
 }
 
 // purge purges every shard on the client's own channel, so that the broker checks the client's rights, and sums the counts.
@@ -100,7 +105,7 @@ func (c *Conn) purge(ch *channel, f frames.Frame) Verdict {
 	if x == nil {
 		return v
 	}
-	return c.begin(ch, frames.QueuePurgeID, func(o *op) {
+	return c.begin(ch, f, func(o *op) {
 		var sum uint32
 		end := func() {
 			if !m.NoWait {
@@ -159,7 +164,7 @@ func (c *Conn) bind(ch *channel, f frames.Frame) Verdict {
 		return c.refuse(ch, f, frames.PreconditionFailed, fmt.Sprintf("cannot bind pseudo-queue '%s' in vhost '%s' to exchange '%s': "+
 			"bind exchange '%s' to it with exchange.bind", x.Name, x.Vhost, exchange, x.Name))
 	}
-	return c.begin(ch, id, func(*op) {
+	return c.begin(ch, f, func(*op) {
 		switch {
 		case id == frames.QueueUnbindID:
 			c.sendDown(ch, &frames.QueueUnbindOk{})
@@ -187,7 +192,7 @@ func (c *Conn) deleteQueue(ch *channel, f frames.Frame) Verdict {
 // refuse answers a request with a channel exception, in its turn.
 func (c *Conn) refuse(ch *channel, f frames.Frame, code frames.Code, text string) Verdict {
 	id := f.Method()
-	return c.begin(ch, id, func(*op) {
+	return c.begin(ch, f, func(*op) {
 		c.raise(ch, &frames.Exception{Code: code, Method: id, Text: text})
 	})
 }

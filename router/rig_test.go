@@ -155,31 +155,12 @@ func (r *rig) answer(a router.Ask) (out router.Answer) {
 	case router.AskForget:
 		r.topo.Forget(ctx, a.Exchange)
 	case router.AskCounts:
-		return r.counted(ctx, a.Exchange)
+		out.State, out.Counts, out.Err = r.topo.Census(ctx, a.Exchange)
 	case router.AskJoin:
-		if out = r.counted(ctx, a.Exchange); out.Err == nil {
+		if out.State, out.Counts, out.Err = r.topo.Census(ctx, a.Exchange); out.Err == nil && out.State.Set != nil {
 			out.Member, out.Target, out.Err = r.topo.Group(a.Exchange).Join(ctx, shards.JoinSpec{
 				Exclusive: a.Exclude, Mode: a.Exchange.Policy.Definition.Consumers,
 				Notify: func(to shards.Target) { r.retarget(a.Channel, a.Consumer, to) }})
-		}
-	}
-	return out
-}
-
-func (r *rig) counted(ctx context.Context, x *shards.Exchange) (out router.Answer) {
-	for _, force := range []bool{false, true} {
-		if out.State, out.Err = r.topo.Resolve(ctx, x, force); out.Err != nil || out.State.Set == nil {
-			return out
-		}
-		if out.Counts, out.Err = r.topo.Counts(ctx, x); out.Err != nil {
-			return out
-		}
-		complete := true
-		for _, n := range out.Counts {
-			complete = complete && n.Exists
-		}
-		if complete {
-			break
 		}
 	}
 	return out
