@@ -90,11 +90,16 @@ func (s *session) aim(channel uint16, consumer uint64, t shards.Target) {
 	s.after(nil)
 }
 
-// logRefusal logs why the topology did not do what a client needed, once per question.
+// logRefusal logs why the topology did not do what a client needed, once per question. What is just the answer to the client's request,
+// an exclusive consumer in the way for one, is the client's to report.
 func (s *session) logRefusal(a router.Ask, err error) {
 	fields := []zap.Field{zap.String("exchange", a.Exchange.Name), zap.String("vhost", a.Exchange.Vhost), zap.Error(err)}
 	var be *shards.BrokerError
-	if errors.As(err, &be) && be.Right != "" {
+	if errors.As(err, &be) {
+		if be.Right == "" {
+			s.log.Debug("request refused", fields...)
+			return
+		}
 		fields = append(fields, zap.String("missing_right", be.Right), zap.String("user", s.srv.o.ControlUsername))
 	}
 	s.log.Warn("sharded exchange not available", fields...)

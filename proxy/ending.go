@@ -178,8 +178,8 @@ func (s *session) finish() {
 	if s.node != nil {
 		s.node.clients.Add(-1)
 	}
-	if s.silent {
-		return
+	if s.silent || s.up.total == 0 && cause != nil && errors.Is(*cause, io.EOF) {
+		return // a probe: connected, perhaps saw connection.start, and went
 	}
 	fields := []zap.Field{zap.String("vhost", s.rt.Vhost()), zap.Duration("lasted", time.Since(s.started)),
 		zap.Int64("bytes_to_broker", s.up.total), zap.Int64("bytes_to_client", s.down.total)}

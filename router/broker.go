@@ -207,6 +207,7 @@ func (c *Conn) brokerClose(ch *channel, f frames.Frame) Verdict {
 	ch.down = content{}
 	ch.deferred = nil
 	v := Forward
+	c.reportRefusal(ch, f)
 	if edited, ok := c.editClose(ch, f); ok {
 		c.down = append(c.down, edited...)
 		v = Drop
@@ -219,6 +220,15 @@ func (c *Conn) brokerClose(ch *channel, f frames.Frame) Verdict {
 	return v
 }
 
+// reportRefusal tells the operator of a right that a client's user lacks on a shard: such a user has the rights it needed before.
+func (c *Conn) reportRefusal(ch *channel, f frames.Frame) {
+	var m frames.ChannelClose
+	if ch.op == nil || ch.op.exchange == nil || m.Decode(f.Args()) != nil || m.ReplyCode != uint16(frames.AccessRefused) {
+		return
+	}
+	c.asks = append(c.asks, Ask{Kind: AskLog, Exchange: ch.op.exchange, Text: "a client's user lacks a right: " + m.ReplyText})
+}
+
 // editClose words a refusal of something the proxy did for the client in the client's terms.
 func (c *Conn) editClose(ch *channel, f frames.Frame) (frames.Frame, bool) {
 	if ch.op == nil {
@@ -229,8 +239,8 @@ func (c *Conn) editClose(ch *channel, f frames.Frame) (frames.Frame, bool) {
 		return nil, false
 	}
 	text, id := m.ReplyText, frames.MethodID(m.ClassID)<<16|frames.MethodID(m.MethodID)
-	if id == frames.BasicConsumeID {
-		text = aboutShard(ch, text)
+	if id == frames.BasicConsumeID || id == frames.BasicGetID || id == frames.QueuePurgeID {
+		text = aboutShard(ch.op, text)
 	}
 	if ch.translated != nil {
 		r := c.dir.Lookup([]byte(ch.translated.Exchange))

@@ -55,7 +55,7 @@ type channel struct {
 	held      []byte           // whole client frames that wait, in order
 	resuming  bool             // held frames are being decided on
 	heldWork  bool             // among them is one whose effect outlives the channel
-	heldTx    bool             // a tx method is among them
+	heldBack  bool             // a get or tx method is among them: acknowledgements do not overtake it
 	heldClose bool             // the client's channel.close is among them
 	asked     *shards.Exchange // just looked at, for the frame being decided on
 	unsure    *shards.Exchange // the same, but nobody could tell what it is

@@ -75,7 +75,7 @@ func (c *Conn) clientOpen(ch *channel, f frames.Frame) Verdict {
 	}
 	switch f.Method() {
 	case frames.BasicAckID, frames.BasicNackID, frames.BasicRejectID:
-		if !ch.heldTx {
+		if !ch.heldBack && (ch.op == nil || ch.op.method != frames.BasicGetID) {
 			return c.clientFrame(ch, f)
 		}
 	case frames.ChannelCloseID:

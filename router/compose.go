@@ -27,6 +27,7 @@ type op struct {
 	reply  func(f frames.Frame) Verdict // a synchronous reply of the broker's
 	answer func(r Answer)
 
+	exchange *shards.Exchange
 	frame    frames.Frame // the client's frame, to be looked at again when its exchange turns out to be missing; nil: never
 	undo     func()       // takes back what begin has done, before that
 	optional bool         // without an answer the client's frame passes
@@ -158,6 +159,7 @@ func (c *Conn) stale(ch *channel, x *shards.Exchange) bool {
 
 func (c *Conn) ask(ch *channel, o *op, a Ask) {
 	a.Channel, a.Op = ch.id, o.id
+	o.exchange = a.Exchange
 	c.asks = append(c.asks, a)
 }
 
@@ -170,7 +172,7 @@ func (c *Conn) hold(ch *channel, f frames.Frame) {
 	c.held += len(f)
 	id := f.Method()
 	ch.heldWork = ch.heldWork || id == frames.BasicPublishID || id == frames.QueueDeclareID || lasting(id)
-	ch.heldTx = ch.heldTx || id.Class() == frames.TxSelectID.Class()
+	ch.heldBack = ch.heldBack || id == frames.BasicGetID || id.Class() == frames.TxSelectID.Class()
 	ch.heldClose = ch.heldClose || id == frames.ChannelCloseID
 }
 
@@ -178,7 +180,7 @@ func (c *Conn) clearHeld(ch *channel) {
 	if len(ch.held) > 0 {
 		c.holding--
 		c.held -= len(ch.held)
-		ch.held, ch.heldWork, ch.heldTx, ch.heldClose = nil, false, false, false
+		ch.held, ch.heldWork, ch.heldBack, ch.heldClose = nil, false, false, false
 	}
 }
 
@@ -205,7 +207,7 @@ func (c *Conn) resume(ch *channel) {
 		rest := ch.held[n:]
 		c.held -= n
 		if len(rest) == 0 {
-			ch.held, ch.heldWork, ch.heldTx, ch.heldClose = nil, false, false, false
+			ch.held, ch.heldWork, ch.heldBack, ch.heldClose = nil, false, false, false
 			c.holding--
 		} else {
 			ch.held = append(ch.held[:0], rest...)

@@ -3,6 +3,7 @@ package router
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/shards"
@@ -281,13 +282,9 @@ func (c *Conn) qos(ch *channel, f frames.Frame) Verdict {
 }
 
 // aboutShard words an error of the broker's about a shard so that it names the pseudo-queue too.
-func aboutShard(ch *channel, text string) string {
-	for _, k := range ch.consumers {
-		for _, a := range k.atts {
-			if !a.active {
-				return fmt.Sprintf("%s (pseudo-queue '%s')", text, k.x.Name)
-			}
-		}
+func aboutShard(o *op, text string) string {
+	if o.exchange == nil || !strings.Contains(text, "'sharding: ") {
+		return text
 	}
-	return text
+	return fmt.Sprintf("%s (pseudo-queue '%s')", text, o.exchange.Name)
 }

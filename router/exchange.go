@@ -96,14 +96,27 @@ func (d *declaring) declared(frames.Frame) Verdict {
 
 // ownTerms words the broker's refusal of an exchange.declare in the terms clients use. sharded: the exchange is there, as one of ours.
 func ownTerms(text string, m *frames.ExchangeDeclare, sharded bool) string {
+	const prefix = "PRECONDITION_FAILED - inequivalent arg "
+	_, of, _ := strings.Cut(text, " for exchange ")
+	if where, _, ok := strings.Cut(of, ": received "); sharded && ok && m.Type != shards.ModulusHash && strings.HasPrefix(text, prefix+"'alternate-exchange'") {
+		return prefix + "'type' for exchange " + where + ": received " + typeText(m.Type) + " but current is " + typeText(shards.ModulusHash)
+	}
 	if sharded {
-		text = strings.Replace(text, "but current is 'direct'", "but current is ''"+shards.ModulusHash+"''", 1)
+		text = strings.Replace(text, "but current is 'direct'", "but current is "+typeText(shards.ModulusHash), 1)
 	}
 	if m.Type != "direct" {
-		text = strings.Replace(text, "received 'direct'", "received '"+m.Type+"'", 1)
+		text = strings.Replace(text, "received 'direct'", "received "+typeText(m.Type), 1)
 	}
 	text = strings.Replace(text, "the value '"+shards.Unsharded(m.Exchange)+"' of type 'longstr'", "none", 1)
 	return strings.Replace(text, "received '"+shards.Unsharded(m.Exchange)+"'", "received none", 1)
+}
+
+// typeText is an exchange type as RabbitMQ prints it: the quotes of an Erlang atom come on top where it has a dash.
+func typeText(name string) string {
+	if strings.Contains(name, "-") {
+		return "''" + name + "''"
+	}
+	return "'" + name + "'"
 }
 
 // deleteExchange lets exchange.delete through and forgets the exchange before the client hears delete-ok.
