@@ -25,7 +25,7 @@ func TestUpstreamUnreachable(t *testing.T) {
 			images := e.name("images")
 			l := newLink(t, e.broker.Addr)
 			block(l)
-			config := e.config(l.addr, e.policy(images, 4, "")) + "proxy: {handshake-timeout: 3s}\n"
+			config := e.config(l.addr, e.policy(images, 4, ""))
 			p := e.start(rig.ProxyOptions{Upstream: e.url, Config: config})
 			for client, said := range connectErrors(t, p.URL) {
 				require.Contains(t, said, "cannot reach the broker", "what %s says", client)

@@ -164,10 +164,13 @@ func TestDefaultExchangeRealQueue(t *testing.T) {
 	p := e.proxy(map[string]int{images: 4})
 	ch := confirming(t, p.URL)
 	declareSharded(t, ch, images)
-	for i := range 8 {
-		publish(t, ch, "", images, text(fmt.Sprint(i)))
-	}
-	require.Len(t, drain(t, direct, images), 8, "messages in the real queue")
-	require.Equal(t, []int{0, 0, 0, 0}, e.probe(images, 4).load().messages)
+	publish(t, ch, images, "k", text("by exchange"))
+	gone := ch.NotifyClose(make(chan *amqp.Error, 1))
+	require.NoError(t, ch.PublishWithContext(t.Context(), "", images, true, false, text("by queue")))
+	err = <-gone
+	require.ErrorContains(t, err, "there is a queue of that name too")
+	require.ErrorContains(t, err, "406")
+	require.Empty(t, drain(t, direct, images), "messages in the real queue")
+	require.Equal(t, 1, sum(e.probe(images, 4).load().messages))
 	logged(t, p, "default exchange", "refused", images)
 }

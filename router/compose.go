@@ -269,7 +269,7 @@ func exceptionOf(err error, m frames.MethodID) *frames.Exception {
 	if errors.As(err, &be) && be.Code != 0 {
 		e := &frames.Exception{Code: frames.Code(be.Code), Method: m, Remote: true}
 		e.Text = trimName(be.Text, e.Code)
-		if be.Login {
+		if be.Connecting {
 			e.Text = "shardmq's control connection: " + e.Text
 		}
 		if e.Code.Hard() {

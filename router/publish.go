@@ -95,9 +95,14 @@ func (c *Conn) spread(ch *channel, f frames.Frame, x *shards.Exchange) Verdict {
 		return c.refuse(ch, f, frames.PreconditionFailed, fmt.Sprintf("cannot publish to pseudo-queue '%s' in vhost '%s' through the default exchange: "+
 			"there is a queue of that name too; delete it, or take the policy '%s' off the name", x.Name, x.Vhost, x.Policy.Name))
 	}
-	if i := x.NextSpread(); i >= 0 && i < st.Set.Len() {
-		ch.keys = append(ch.keys, st.Set.At(i).Queue)
+	i := x.NextSpreadOf(st)
+	if i < 0 { // no shard is there: make them
+		if ch.asked != x {
+			return c.redo(ch, f, Ask{Kind: AskResolve, Exchange: x, Force: true})
+		}
+		i = 0 // their node is down: the broker decides what becomes of the message
 	}
+	ch.keys = append(ch.keys, st.Set.At(i).Queue)
 	return Forward
 }
 

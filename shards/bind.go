@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/shards/internal/parallel"
 )
 
@@ -24,6 +25,22 @@ type binding struct {
 	mode  Mode
 	words uint32          // Sharded: word counts to bind, as State.Words
 	down  map[string]bool // out: nodes that did not answer
+	round *round          // nil, or what is known of nodes without asking
+}
+
+// live returns those of the shards live in was whose nodes answered, as
+// State.Live.
+func (p *binding) live(was *State) []int {
+	if len(p.down) == 0 {
+		return was.Live
+	}
+	live := []int{}
+	for i := range p.set.Len() {
+		if was.IsLive(i) && !p.down[p.set.At(i).Node] {
+			live = append(live, i)
+		}
+	}
+	return live
 }
 
 // keys returns the binding keys of shard i.
@@ -55,8 +72,9 @@ func (t *Topology) declareShards(ctx context.Context, p *binding) error {
 }
 
 // eachNode runs fn for every node with the shards it has. A node that does not
-// answer is left for later, as long as another one does: its shards keep their
-// places, for otherwise nearly every key would change its shard.
+// answer is left out, as long as another one does: its shards keep their places,
+// for otherwise nearly every key would change its shard. They are set up when a
+// look finds the node back. No other node is asked about them: it may block.
 func (t *Topology) eachNode(ctx context.Context, p *binding, fn func(context.Context, Broker, []int) error) error {
 	var nodes []string
 	indexes := make(map[string][]int)
@@ -69,11 +87,21 @@ func (t *Topology) eachNode(ctx context.Context, p *binding, fn func(context.Con
 	}
 	lost := make([]error, len(nodes))
 	err := parallel.Do(ctx, len(nodes), len(nodes), func(ctx context.Context, i int) error {
-		err := fn(ctx, t.brokerOf(nodes[i]), indexes[nodes[i]])
-		if errors.Is(err, ErrUnreachable) && len(nodes) > 1 {
-			lost[i], err = err, nil
+		err := p.round.downErr(nodes[i])
+		if err == nil {
+			err = fn(ctx, t.brokerOf(nodes[i]), indexes[nodes[i]])
 		}
-		return err
+		if !nodeDown(err) {
+			return err
+		}
+		if ctx.Err() == nil { // else it was not given the time
+			p.round.noteDown(nodes[i], err)
+		}
+		if len(nodes) == 1 {
+			return err
+		}
+		lost[i] = err
+		return nil
 	})
 	if err != nil {
 		return err
@@ -86,9 +114,6 @@ func (t *Topology) eachNode(ctx context.Context, p *binding, fn func(context.Con
 	}
 	if len(p.down) == len(nodes) && len(nodes) > 0 {
 		return errors.Join(lost...)
-	}
-	if len(p.down) > 0 {
-		t.finishLater(p.x)
 	}
 	if p.x.work.downChanged(p.down) {
 		t.log.Warn("nodes whose shards cannot be verified have changed", "exchange", p.x.Name, "vhost", t.vhost,
@@ -167,13 +192,29 @@ func (t *Topology) catchAll(ctx context.Context, p *binding) error {
 		seen[shard.Node] = true
 	}
 	for _, shard := range others {
-		err := t.onAny(ctx, func(b Broker) error { return b.UnbindQueue(ctx, shard.Queue, "", name) })
-		var refused *BrokerError
-		if err != nil && (!errors.As(err, &refused) || refused.Code != codeNotFound) {
+		if err := t.unbindOther(ctx, p, shard, name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unbindOther takes the catch-all away from a shard, over the shard's own node
+// if that answers. If it does not, another node does it: unlike a question about
+// the queue this concerns the exchange's bindings only, and with the binding left
+// some brokers would nack what the live shard has accepted.
+func (t *Topology) unbindOther(ctx context.Context, p *binding, shard Shard, exchange string) error {
+	unbind := func(b Broker) error { return b.UnbindQueue(ctx, shard.Queue, "", exchange) }
+	var err error
+	if p.down[shard.Node] {
+		err = t.onAnyBut(ctx, p.down, unbind)
+	} else {
+		err = unbind(t.brokerOf(shard.Node))
+	}
+	if nodeDown(err) || isRefusal(err, frames.NotFound) {
+		return nil // the next look tries again; or there is no such queue
+	}
+	return err
 }
 
 // BindWords binds the shard keys of that many words on every shard, and then
@@ -203,45 +244,7 @@ func (t *Topology) BindWords(ctx context.Context, x *Exchange, words int) error 
 	}
 	next := *state
 	next.Words |= p.words
+	next.Live = p.live(state) // what is not bound is set up again when its node is back
 	t.publish(x, &next)
 	return nil
-}
-
-// Counts reads the shards' message and consumer counts, in the order of the
-// present Set; nil when there is none. A shard that is missing, or whose home
-// node is down, has Exists false, and the exchange is looked at again.
-func (t *Topology) Counts(ctx context.Context, x *Exchange) ([]Count, error) {
-	set := x.State().Set
-	if set == nil {
-		return nil, nil
-	}
-	counts := make([]Count, set.Len())
-	p := &binding{x: x, set: set}
-	err := t.eachNode(ctx, p, func(ctx context.Context, b Broker, indexes []int) error {
-		names := make([]string, len(indexes))
-		for i, at := range indexes {
-			names[i] = set.At(at).Queue
-		}
-		found, err := b.QueueCounts(ctx, names)
-		if errors.Is(err, ErrUnreachable) && len(t.brokers) > 1 { // every node can tell
-			err = t.onAny(ctx, func(b Broker) (err error) {
-				found, err = b.QueueCounts(ctx, names)
-				return err
-			})
-		}
-		for i, count := range found {
-			counts[indexes[i]] = count
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, count := range counts {
-		if !count.Exists {
-			t.finishLater(x)
-			break
-		}
-	}
-	return counts, nil
 }

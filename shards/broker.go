@@ -2,7 +2,11 @@ package shards
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+
+	"github.com/shardmq/shardmq/frames"
 )
 
 // Logger is what the package needs of a logger; kv are alternating snake_case
@@ -44,6 +48,12 @@ type Broker interface {
 	Close() error
 }
 
+// Reconnector is a Broker that tells when it has a new connection after a lost
+// one. fn must not block; it may be called until Close has returned.
+type Reconnector interface {
+	OnReconnect(fn func())
+}
+
 // BrokerError is a refusal in the broker's own words, or in words it would use:
 // it can be given to the client as it is.
 type BrokerError struct {
@@ -52,6 +62,8 @@ type BrokerError struct {
 	Op    string // what was tried, for example "declare queue 'images'"; may be empty
 	Node  string // cluster node that answered; may be empty
 	Right string // for 403: the missing right, for example "configure on queue 'images'"; may be empty
+	// Connecting: it was the connection that the node refused, not a request.
+	Connecting bool
 }
 
 // Error implements error.
@@ -65,12 +77,22 @@ func (e *BrokerError) Error() string {
 	return fmt.Sprintf("%d %s", e.Code, e.Text)
 }
 
-// AMQP reply codes this package gives or tells apart (AMQP 0-9-1, 1.2).
-const (
-	codeAccessRefused      = 403
-	codeNotFound           = 404
-	codePreconditionFailed = 406
-)
+// isRefusal reports whether err is the broker's refusal with one of the codes.
+func isRefusal(err error, codes ...frames.Code) bool {
+	refused, ok := errors.AsType[*BrokerError](err)
+	return ok && slices.Contains(codes, frames.Code(refused.Code))
+}
+
+// nodeDown reports whether a node gave no answer, or lets nobody in: one that is
+// starting or stopping refuses connections while its virtual host is down.
+func nodeDown(err error) bool {
+	if errors.Is(err, ErrUnreachable) {
+		return true
+	}
+	refused, ok := errors.AsType[*BrokerError](err)
+	return ok && refused.Connecting &&
+		isRefusal(refused, frames.ConnectionForced, frames.NotAllowed, frames.InternalError)
+}
 
 // Count is what a passive declare tells about a queue.
 type Count struct {

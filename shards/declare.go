@@ -2,7 +2,8 @@ package shards
 
 import (
 	"context"
-	"errors"
+
+	"github.com/shardmq/shardmq/frames"
 )
 
 // PrepareDeclare says how to forward a client's active exchange.declare of x,
@@ -65,8 +66,7 @@ func (t *Topology) prepareNew(ctx context.Context, x *Exchange, d ExchangeSpec) 
 	// created. If somebody has created another one just now, the broker's answer
 	// to the client says so better than ours.
 	err = t.onAny(ctx, func(b Broker) error { return b.DeclareExchange(ctx, spec) })
-	var refused *BrokerError
-	if err != nil && (!errors.As(err, &refused) || refused.Code != codePreconditionFailed) {
+	if err != nil && !isRefusal(err, frames.PreconditionFailed) {
 		return DeclarePlan{}, err
 	}
 	return plan, nil

@@ -55,7 +55,7 @@ func (g *Group) refreshExternal(ctx context.Context) {
 	}
 	done := make(chan struct{})
 	g.external.reading = done
-	least, most := g.attachedRange()
+	least, most := maps.Clone(g.tally.least), maps.Clone(g.tally.most)
 	set := g.x.State().Set
 	g.mu.Unlock()
 
@@ -81,7 +81,7 @@ func (g *Group) learn(set *Set, counts []Count, least, most map[string]int) {
 	if set == nil || set != g.x.State().Set || len(counts) != set.Len() {
 		return // the shards changed under the reading
 	}
-	leastNow, mostNow := g.attachedRange()
+	leastNow, mostNow := g.tally.least, g.tally.most
 	last := make(map[string]uint32, set.Len())
 	for i, count := range counts {
 		queue := set.At(i).Queue
@@ -92,52 +92,67 @@ func (g *Group) learn(set *Set, counts []Count, least, most map[string]int) {
 	g.external.last, g.external.known, g.external.at = last, true, time.Now()
 }
 
-// attachedRange returns, per queue, how many of this proxy's consumers the broker
-// counts at least and at most: an attachment asked for or given up may or may not
-// have reached it.
-func (g *Group) attachedRange() (least, most map[string]int) {
-	least, most = make(map[string]int), make(map[string]int)
-	for _, m := range g.members {
-		for queue, n := range m.attached {
-			most[queue] += n
-			if slices.Contains(m.target.Shards, queue) {
-				least[queue] += n
-			}
-		}
-		for _, queue := range m.target.Shards {
-			if m.attached[queue] == 0 {
-				most[queue]++
-			}
+// tally is, per queue, how many of this proxy's consumers the broker counts at
+// least and at most: an attachment asked for or given up may or may not have
+// reached it. It is kept up to date, for there may be thousands of members: what
+// a member contributes is taken out before a change to it, and put in after.
+type tally struct {
+	least, most map[string]int
+	unsettled   int // attachments that are not what they are to be
+}
+
+// all puts a member's contribution in (sign 1) or takes it out (-1).
+func (t *tally) all(m *Member, sign int) {
+	for queue := range m.attached {
+		t.one(m, queue, sign)
+	}
+	if m.left {
+		return
+	}
+	for _, queue := range m.target.Shards {
+		if m.attached[queue] == 0 {
+			t.one(m, queue, sign)
 		}
 	}
-	for m := range g.leaving {
-		for queue, n := range m.attached {
-			most[queue] += n
-		}
+}
+
+// one is all for one queue.
+func (t *tally) one(m *Member, queue string, sign int) {
+	n, wanted := m.attached[queue], false
+	if !m.left {
+		_, wanted = slices.BinarySearch(m.target.Shards, queue)
 	}
-	return least, most
+	switch {
+	case !wanted:
+		add(t.most, queue, sign*n)
+	case n == 0:
+		add(t.most, queue, sign)
+	default:
+		add(t.most, queue, sign*n)
+		add(t.least, queue, sign*n)
+	}
+	if !m.left && wanted != (n == 1) || n > 1 {
+		t.unsettled += sign
+	}
+}
+
+func add(counts map[string]int, queue string, n int) {
+	if counts[queue] += n; counts[queue] == 0 {
+		delete(counts, queue)
+	}
 }
 
 // quiet reports whether every attachment is where it is to be.
-func (g *Group) quiet() bool {
-	for _, m := range g.members {
-		if len(m.attached) != len(m.target.Shards) {
-			return false
-		}
-		for _, queue := range m.target.Shards {
-			if m.attached[queue] != 1 {
-				return false
-			}
-		}
-	}
-	return len(g.leaving) == 0
-}
+func (g *Group) quiet() bool { return g.tally.unsettled == 0 && len(g.leaving) == 0 }
 
 // dropLeft forgets attachments whose end nobody has reported in time.
 func (g *Group) dropLeft() {
-	maps.DeleteFunc(g.leaving, func(_ *Member, left time.Time) bool {
-		return time.Since(left) >= leavingMaxAge
-	})
+	for m, left := range g.leaving {
+		if time.Since(left) >= leavingMaxAge {
+			g.tally.all(m, -1)
+			delete(g.leaving, m)
+		}
+	}
 }
 
 // requireUnused returns an error unless no shard has any consumer in the broker.

@@ -16,7 +16,7 @@ type fakeCluster struct {
 	queues    map[string]fakeQueue
 	bindings  map[[3]string]bool // exchange, key, queue
 	refuse    func(op, name string) error
-	calls     map[string]int // by operation
+	calls     map[string]int // by operation, and by node, operation and name
 	hold      chan struct{}  // non-nil: ExchangeExists waits until it is closed
 	held      chan struct{}  // receives when a call waits
 }
@@ -56,6 +56,34 @@ func (c *fakeCluster) keys(exchange, queue string) map[string]bool {
 	return keys
 }
 
+// deleteQueue deletes a queue with its bindings, as somebody at the broker would.
+func (c *fakeCluster) deleteQueue(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.queues, name)
+	for binding := range c.bindings {
+		if binding[2] == name {
+			delete(c.bindings, binding)
+		}
+	}
+}
+
+// deleteExchange is deleteQueue for an exchange.
+func (c *fakeCluster) deleteExchange(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.exchanges, name)
+	for binding := range c.bindings {
+		if binding[0] == name {
+			delete(c.bindings, binding)
+		}
+	}
+}
+
+func (c *fakeCluster) declare(spec ExchangeSpec) {
+	c.do(func() { c.exchanges[spec.Name] = spec })
+}
+
 func (c *fakeCluster) count(op string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,10 +95,23 @@ type fakeBroker struct {
 	name    string
 	mu      sync.Mutex
 	down    bool
+	failing error // what every request fails with
 	closed  bool
+	again   func() // tells of a new connection
 }
 
-var _ Broker = (*fakeBroker)(nil)
+var (
+	_ Broker      = (*fakeBroker)(nil)
+	_ Reconnector = (*fakeBroker)(nil)
+)
+
+func (b *fakeBroker) OnReconnect(fn func()) { b.again = fn }
+
+func (b *fakeBroker) setFailing(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failing = err
+}
 
 func (b *fakeBroker) setDown(down bool) {
 	b.mu.Lock()
@@ -85,13 +126,17 @@ func (b *fakeBroker) enter(ctx context.Context, op, name string) (leave func(), 
 		return nil, fmt.Errorf("%s: %w", op, ctx.Err())
 	}
 	b.mu.Lock()
-	down := b.down
+	down, failing := b.down, b.failing
 	b.mu.Unlock()
 	if down {
 		return nil, fmt.Errorf("%s: %s: %w", op, b.name, ErrUnreachable)
 	}
+	if failing != nil {
+		return nil, failing
+	}
 	b.cluster.mu.Lock()
 	b.cluster.calls[op]++
+	b.cluster.calls[b.name+" "+op+" "+name]++
 	if b.cluster.refuse != nil {
 		if err := b.cluster.refuse(op, name); err != nil {
 			b.cluster.mu.Unlock()
@@ -169,12 +214,9 @@ func (b *fakeBroker) DeleteExchange(ctx context.Context, name string) error {
 		return err
 	}
 	defer leave()
-	delete(b.cluster.exchanges, name)
-	for binding := range b.cluster.bindings {
-		if binding[0] == name {
-			delete(b.cluster.bindings, binding)
-		}
-	}
+	b.cluster.mu.Unlock()
+	b.cluster.deleteExchange(name)
+	b.cluster.mu.Lock()
 	return nil
 }
 

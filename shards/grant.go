@@ -7,6 +7,9 @@ func (g *Group) reassign(self *Member) []notice {
 	if g.set == nil {
 		return nil
 	}
+	if notices, done := g.nudge(self); done {
+		return notices
+	}
 	var notices []notice
 	members := g.balanced()
 	for i, queues := range g.plan(members) {
@@ -38,8 +41,21 @@ func (g *Group) grant(m *Member, queues []string) bool {
 	if m.target.Version > 0 && slices.Equal(m.target.Shards, queues) {
 		return false
 	}
+	g.tally.all(m, -1)
 	m.target = Target{Version: m.target.Version + 1, Shards: queues}
+	g.tally.all(m, 1)
+	m.single = g.singleOf(queues)
 	return true
+}
+
+// singleOf returns the place of the only one of queues, or -1.
+func (g *Group) singleOf(queues []string) int {
+	if len(queues) == 1 {
+		if i, ok := g.set.Index(queues[0]); ok {
+			return i
+		}
+	}
+	return -1
 }
 
 // one reports whether m holds one shard for good.
@@ -70,10 +86,8 @@ func (g *Group) othersPerShard() []uint32 {
 		others[i] = g.external.last[g.set.At(i).Queue]
 	}
 	for _, m := range g.members {
-		if g.one(m) {
-			for _, i := range g.indices(m.target.Shards) {
-				others[i]++
-			}
+		if g.one(m) && m.single >= 0 {
+			others[m.single]++
 		}
 	}
 	return others
@@ -83,9 +97,15 @@ func (g *Group) othersPerShard() []uint32 {
 // consumed on its node, or of all if the node has none; of equals the first.
 func (g *Group) leastConsumed(node string) string {
 	load := g.othersPerShard()
-	for _, m := range g.balanced() {
-		for _, i := range g.indices(m.target.Shards) {
-			load[i]++
+	for _, m := range g.members {
+		switch {
+		case g.one(m): // counted already
+		case m.single >= 0:
+			load[m.single]++
+		default:
+			for _, i := range g.indices(m.target.Shards) {
+				load[i]++
+			}
 		}
 	}
 	best, bestLocal := -1, false

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/shardmq/shardmq/frames"
 )
 
 // Target is what a member shall consume. Of two targets for one member the one
@@ -52,6 +54,7 @@ type Group struct {
 	// leaving holds members that left with attachments, and when they left.
 	leaving map[*Member]time.Time
 
+	tally    tally
 	external external
 }
 
@@ -63,6 +66,7 @@ type Member struct {
 
 	// Guarded by g.mu.
 	target   Target
+	single   int            // place in the set of its only shard; -1: none, several, or not in it
 	attached map[string]int // per queue, as reported
 	left     bool
 }
@@ -79,6 +83,7 @@ func newGroup(x *Exchange, counts countsFunc) *Group {
 	return &Group{
 		x:        x,
 		leaving:  make(map[*Member]time.Time),
+		tally:    tally{least: make(map[string]int), most: make(map[string]int)},
 		external: external{counts: counts},
 	}
 }
@@ -101,7 +106,7 @@ func (g *Group) Join(ctx context.Context, spec JoinSpec) (*Member, Target, error
 	if err := ctx.Err(); err != nil {
 		return nil, Target{}, fmt.Errorf("join consumers of '%s': %w", g.x.Name, err)
 	}
-	m := &Member{g: g, spec: spec, attached: make(map[string]int)}
+	m := &Member{g: g, spec: spec, single: -1, attached: make(map[string]int)}
 	needCounts, err := g.knock(m)
 	if err != nil {
 		return nil, Target{}, err
@@ -132,7 +137,16 @@ func (g *Group) knock(m *Member) (needCounts bool, err error) {
 		g.exclusive = m
 		return false, nil
 	}
-	return m.spec.Mode == One || len(g.balanced()) >= g.set.Len(), nil
+	if m.spec.Mode == One {
+		return true, nil
+	}
+	balanced := 0
+	for _, other := range g.members {
+		if !g.one(other) {
+			balanced++
+		}
+	}
+	return balanced >= g.set.Len(), nil
 }
 
 // consult reads the broker's counts where they matter.
@@ -181,7 +195,7 @@ func (g *Group) giveUp(m *Member) {
 func (g *Group) admit(m *Member) error {
 	if g.set == nil {
 		return &BrokerError{
-			Code: codeNotFound, Op: "consume",
+			Code: uint16(frames.NotFound), Op: "consume",
 			Text: fmt.Sprintf("NOT_FOUND - no queue '%s' in vhost '%s'", g.x.Name, g.x.Vhost),
 		}
 	}
@@ -193,7 +207,7 @@ func (g *Group) admit(m *Member) error {
 
 func (g *Group) inExclusiveUse() error {
 	return &BrokerError{
-		Code: codeAccessRefused, Op: "consume",
+		Code: uint16(frames.AccessRefused), Op: "consume",
 		Text: fmt.Sprintf("ACCESS_REFUSED - queue '%s' in vhost '%s' in exclusive use", g.x.Name, g.x.Vhost),
 	}
 }
@@ -212,6 +226,7 @@ func (g *Group) remove(m *Member) []notice {
 	if m.left {
 		return nil
 	}
+	g.tally.all(m, -1)
 	m.left = true
 	g.members = slices.DeleteFunc(g.members, func(o *Member) bool { return o == m })
 	if g.exclusive == m {
@@ -219,6 +234,7 @@ func (g *Group) remove(m *Member) []notice {
 	}
 	if len(m.attached) > 0 {
 		g.leaving[m] = time.Now()
+		g.tally.all(m, 1)
 	}
 	return g.reassign(nil)
 }
@@ -230,9 +246,17 @@ func (g *Group) remove(m *Member) []notice {
 func (m *Member) Attached(queue string, delta int) {
 	m.g.mu.Lock()
 	defer m.g.mu.Unlock()
+	_, leaving := m.g.leaving[m]
+	counts := !m.left || leaving
+	if counts {
+		m.g.tally.one(m, queue, -1)
+	}
 	m.attached[queue] += delta
 	if m.attached[queue] <= 0 {
 		delete(m.attached, queue)
+	}
+	if counts {
+		m.g.tally.one(m, queue, 1)
 	}
 	if m.left && len(m.attached) == 0 {
 		delete(m.g.leaving, m)
@@ -260,5 +284,10 @@ func (g *Group) adoptSet() bool {
 	}
 	changed := !set.Same(g.set)
 	g.set = set
+	if changed {
+		for _, m := range g.members {
+			m.single = g.singleOf(m.target.Shards)
+		}
+	}
 	return changed
 }

@@ -5,77 +5,81 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unsafe"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// cacheHalf is the size of each of the two generations of names that patterns
-// were tried on: names come from clients, so their number needs a bound.
-const cacheHalf = 4096
+// cacheSize bounds the remembered names that patterns were tried on: names come
+// from clients, so their number has no other bound.
+const cacheSize = 8192
 
 // routes maps exchange names to routes. Reading is the hot path.
 type routes struct {
 	vhost    string
 	policies *Policies
-	patterns bool // some policy is not literal
 
 	// known holds literally named exchanges, the names that feed an exchange, and
-	// exchanges of pattern policies that exist. Replaced whole, under mu.
+	// exchanges of pattern policies that exist or have consumers. Replaced whole,
+	// under mu.
 	known atomic.Pointer[map[string]*Route]
+	mu    sync.Mutex
 
-	// All other names, with nil for those no policy matches. When young is full
-	// it becomes old and the former old is dropped, so that what is in use stays.
-	mu         sync.RWMutex
-	young, old map[string]*Route
+	// cache holds other names, with nil for those no policy matches; it is nil
+	// itself while all policies are literal. Names are added under mu.
+	cache *lru.Cache[string, *Route]
 }
 
 func (r *routes) init(vhost string, policies *Policies) {
 	r.vhost, r.policies = vhost, policies
-	r.young = make(map[string]*Route)
 	known := make(map[string]*Route)
 	for _, p := range policies.ForVhost(vhost) {
 		name, literal := p.Literal()
-		if !literal {
-			r.patterns = true
-			continue
-		}
-		if policies.Match(vhost, name) == p { // else another policy decides
+		switch {
+		case !literal && r.cache == nil:
+			r.cache, _ = lru.New[string, *Route](cacheSize) // fails for a size that is not positive only
+		case literal && policies.Match(vhost, name) == p: // else another policy decides
 			known[name] = &Route{Exchange: newExchange(name, vhost, p)}
 		}
 	}
 	r.known.Store(&known)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, x := range r.literals() {
-		r.mu.Lock()
-		next := maps.Clone(*r.known.Load())
-		r.addFeeds(next, x)
-		r.known.Store(&next)
-		r.mu.Unlock()
+		r.pinLocked(x)
 	}
 }
 
-// literals returns the exchanges that policies name literally, by name.
-func (r *routes) literals() []*Exchange {
+// exchanges returns the exchanges that are literally named, exist or have
+// consumers, by name.
+func (r *routes) exchanges() []*Exchange {
 	known := *r.known.Load()
 	var xs []*Exchange
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if x := known[name].Exchange; x != nil {
-			if _, literal := x.Policy.Literal(); literal {
-				xs = append(xs, x)
-			}
+			xs = append(xs, x)
 		}
 	}
 	return xs
+}
+
+// literals returns the exchanges that policies name literally, by name.
+func (r *routes) literals() []*Exchange {
+	return slices.DeleteFunc(r.exchanges(), func(x *Exchange) bool {
+		_, literal := x.Policy.Literal()
+		return !literal
+	})
 }
 
 func (r *routes) lookup(name []byte) *Route {
 	if route, ok := (*r.known.Load())[string(name)]; ok {
 		return route
 	}
-	if !r.patterns {
+	if r.cache == nil {
 		return nil
 	}
-	r.mu.RLock()
-	route, ok := r.young[string(name)]
-	r.mu.RUnlock()
-	if ok {
+	// A string of its own would be an allocation; Get keeps no key.
+	if route, ok := r.cache.Get(unsafe.String(unsafe.SliceData(name), len(name))); ok {
 		return route
 	}
 	r.mu.Lock()
@@ -88,53 +92,70 @@ func (r *routes) remember(name string) *Route {
 	if route, ok := (*r.known.Load())[name]; ok {
 		return route
 	}
-	if route, ok := r.young[name]; ok {
-		return route
+	if r.cache == nil {
+		return nil
 	}
-	route, ok := r.old[name]
+	route, ok := r.cache.Get(name)
 	if !ok {
 		if p := r.policies.Match(r.vhost, name); p != nil {
 			route = &Route{Exchange: newExchange(name, r.vhost, p)}
 		}
+		r.cache.Add(name, route)
 	}
-	r.keep(name, route)
 	return route
-}
-
-// keep puts a route into the young generation. r.mu is held.
-func (r *routes) keep(name string, route *Route) {
-	if len(r.young) >= cacheHalf {
-		dropped := r.old
-		r.old, r.young = r.young, make(map[string]*Route)
-		for name, route := range dropped {
-			// An exchange with consumers has to stay the same one.
-			if route != nil && route.Exchange.group.Load() != nil && r.old[name] == nil {
-				r.young[name] = route
-			}
-		}
-	}
-	r.young[name] = route
 }
 
 // pin keeps an exchange that exists for good, and has its feeding names found.
 func (r *routes) pin(x *Exchange) {
-	if route := (*r.known.Load())[x.Name]; route != nil && route.Exchange != nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	current := *r.known.Load()
-	if route := current[x.Name]; route != nil && route.Exchange != nil {
+	r.pinLocked(x)
+}
+
+func (r *routes) pinLocked(x *Exchange) {
+	if x.pinned {
 		return
 	}
-	next := maps.Clone(current)
-	var feeds []*Exchange
-	if route := next[x.Name]; route != nil {
-		feeds = route.Feeds
+	next := r.hold(x)
+	if next == nil {
+		return
 	}
-	next[x.Name] = &Route{Exchange: x, Feeds: feeds}
+	x.pinned = true
 	r.addFeeds(next, x)
 	r.known.Store(&next)
+}
+
+// keep keeps an exchange that has consumers, whether or not it exists: it has to
+// stay the same one.
+func (r *routes) keep(x *Exchange) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x.kept {
+		return
+	}
+	if next := r.hold(x); next != nil {
+		x.kept = true
+		r.known.Store(&next)
+	}
+}
+
+// hold returns a copy of known with x in it; nil when another exchange is there
+// under its name. r.mu is held.
+func (r *routes) hold(x *Exchange) map[string]*Route {
+	current := *r.known.Load()
+	var feeds []*Exchange
+	if route := current[x.Name]; route != nil {
+		if route.Exchange != nil && route.Exchange != x {
+			return nil
+		}
+		feeds = route.Feeds
+	}
+	next := maps.Clone(current)
+	next[x.Name] = &Route{Exchange: x, Feeds: feeds}
+	if r.cache != nil {
+		r.cache.Remove(x.Name)
+	}
+	return next
 }
 
 // addFeeds lists x at the names that feed it. r.mu is held.
@@ -143,7 +164,9 @@ func (r *routes) addFeeds(next map[string]*Route, x *Exchange) {
 		route := next[from]
 		if route == nil {
 			route = r.remember(from)
-			delete(r.young, from) // known has it from now on
+			if r.cache != nil {
+				r.cache.Remove(from) // known has it from now on
+			}
 		}
 		var merged Route
 		if route != nil {
@@ -157,19 +180,21 @@ func (r *routes) addFeeds(next map[string]*Route, x *Exchange) {
 }
 
 // unpin gives up an exchange that no longer exists, so that exchanges that come
-// and go under a pattern do not pile up. Literally named ones stay.
+// and go under a pattern do not pile up. Literally named ones and those with
+// consumers stay.
 func (r *routes) unpin(x *Exchange) {
 	if _, literal := x.Policy.Literal(); literal {
 		return
 	}
-	if route := (*r.known.Load())[x.Name]; route == nil || route.Exchange != x {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if route := (*r.known.Load())[x.Name]; !x.pinned || route == nil || route.Exchange != x {
+		return
+	}
+	x.pinned = false
 	next := maps.Clone(*r.known.Load())
 	for name, route := range next {
-		if name == x.Name || slices.Contains(route.Feeds, x) {
+		if slices.Contains(route.Feeds, x) {
 			without := &Route{Exchange: route.Exchange}
 			for _, fed := range route.Feeds {
 				if fed != x {
@@ -181,9 +206,9 @@ func (r *routes) unpin(x *Exchange) {
 			}
 		}
 	}
-	if route := next[x.Name]; len(route.Feeds) == 0 {
+	if route := next[x.Name]; len(route.Feeds) == 0 && !x.kept {
 		delete(next, x.Name)
-		r.keep(x.Name, &Route{Exchange: x})
+		r.cache.Add(x.Name, &Route{Exchange: x})
 	}
 	r.known.Store(&next)
 }

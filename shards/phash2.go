@@ -2,8 +2,9 @@ package shards
 
 import "encoding/binary"
 
-// phashRange is the range RabbitMQ's x-modulus-hash gives to erlang:phash2.
-const phashRange = 1 << 27
+// PhashRange is the range of erlang:phash2 without one given, which is also what
+// RabbitMQ's x-modulus-hash uses: values are below it.
+const PhashRange = 1 << 27
 
 // The Erlang runtime hashes terms with Bob Jenkins' 1996 mix and tells kinds of
 // terms apart by multiples of the golden ratio constant.
@@ -43,10 +44,10 @@ func (s PhashState) Add(key []byte) PhashState {
 // Sum returns the hash of the keys added so far, below 2^27.
 func (s PhashState) Sum() uint32 {
 	if s == 0 {
-		return phashNilOnly % phashRange
+		return phashNilOnly % PhashRange
 	}
 	_, _, h := jenkinsMix(phashNilMul+phashNilTag, phashNilMul, uint32(s))
-	return h % phashRange
+	return h % PhashRange
 }
 
 // blockHash is the runtime's hash of a byte string.

@@ -3,22 +3,13 @@ package shards
 import (
 	"cmp"
 	"slices"
-
-	lru "github.com/hashicorp/golang-lru/v2"
 )
-
-// matchCacheSize bounds the remembered (vhost, exchange) pairs: names come from
-// clients, so their number has no other bound.
-const matchCacheSize = 4096
 
 // Policies is an immutable collection of policies, safe for concurrent use.
 type Policies struct {
 	byVhost map[string]*vhostPolicies
 	all     []*Policy
-	cache   *lru.Cache[vhostExchange, *Policy] // nil when every pattern is literal
 }
-
-type vhostExchange struct{ vhost, exchange string }
 
 // vhostPolicies are one vhost's policies, the deciding one first.
 type vhostPolicies struct {
@@ -43,20 +34,11 @@ func NewPolicies(ps []*Policy) *Policies {
 		v.ordered = append(v.ordered, p)
 		if name, ok := p.Literal(); !ok {
 			v.patterns = true
-			c.initCache()
 		} else if v.literals[name] == nil {
 			v.literals[name] = p
 		}
 	}
 	return c
-}
-
-// initCache makes the cache on first need.
-func (p *Policies) initCache() {
-	if p.cache == nil {
-		// The only error is a size that is not positive.
-		p.cache, _ = lru.New[vhostExchange, *Policy](matchCacheSize)
-	}
 }
 
 // All returns the policies by vhost, the deciding ones first.
@@ -71,7 +53,8 @@ func (p *Policies) ForVhost(vhost string) []*Policy {
 }
 
 // Match returns the policy that decides for an exchange, or nil. The default
-// exchange, amq.*, *.unsharded, shardmq.* and names of shard queues never match.
+// exchange, amq.*, *.unsharded, shardmq.* and names of shard queues never match. It
+// tries the patterns each time: Topology.Lookup remembers.
 func (p *Policies) Match(vhost, exchange string) *Policy {
 	v := p.byVhost[vhost]
 	if v == nil || reserved(exchange) {
@@ -80,17 +63,6 @@ func (p *Policies) Match(vhost, exchange string) *Policy {
 	if !v.patterns {
 		return v.literals[exchange]
 	}
-	key := vhostExchange{vhost, exchange}
-	if hit, ok := p.cache.Get(key); ok {
-		return hit
-	}
-	found := v.find(exchange)
-	p.cache.Add(key, found)
-	return found
-}
-
-// find returns the first policy that matches.
-func (v *vhostPolicies) find(exchange string) *Policy {
 	for _, p := range v.ordered {
 		if p.matches(exchange) {
 			return p

@@ -136,6 +136,9 @@ func NewPolicy(name, vhost, pattern string, priority int, def Definition) (*Poli
 	}
 	p.re = re
 	p.literal, p.isLiteral = literalOf(pattern)
+	if p.isLiteral && tooLong(p.literal) { // before reserved, which it is too
+		return fail("pattern", "names an exchange of %d bytes, which leaves no room for the names of its shards; use a shorter name", len(p.literal))
+	}
 	if p.isLiteral && reserved(p.literal) {
 		return fail("pattern", "names exchange '%s', which is never sharded (reserved name)", p.literal)
 	}
@@ -212,11 +215,18 @@ func literalOf(pattern string) (string, bool) {
 
 // reserved reports whether no policy may ever match the name: the default
 // exchange, the broker's own exchanges, our catch-alls and coordination names,
-// and the names of shard queues.
+// the names of shard queues, and names too long to have any.
 func reserved(name string) bool {
 	return name == "" ||
 		strings.HasPrefix(name, "amq.") ||
 		strings.HasSuffix(name, unshardedSuffix) ||
 		strings.HasPrefix(name, "shardmq.") ||
-		strings.HasPrefix(name, queueWord)
+		strings.HasPrefix(name, queueWord) ||
+		tooLong(name)
+}
+
+// tooLong reports whether an exchange of that name could have no shard or no catch-all, whatever the node is called: their names would
+// not be AMQP short strings.
+func tooLong(name string) bool {
+	return max(len(QueueName(name, "", 0)), len(Unsharded(name))) > maxShortString
 }

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/shardmq/shardmq/frames"
 )
 
 // directType is the exchange type of our sharded exchanges.
 const directType = "direct"
-
-const codeResourceLocked = 405
 
 // probed is what an exchange is in the broker.
 type probed struct {
@@ -75,8 +75,8 @@ func probeShape(ctx context.Context, b Broker, x *Exchange, p *probed) error {
 			x.work.setShape(spec)
 			return nil
 		}
-		var refused *BrokerError
-		if !errors.As(err, &refused) || refused.Code != codePreconditionFailed {
+		refused, ok := errors.AsType[*BrokerError](err)
+		if !ok || refused.Code != uint16(frames.PreconditionFailed) {
 			return err
 		}
 		arg, current := inequivalent(refused.Text)
@@ -99,7 +99,7 @@ func probeShape(ctx context.Context, b Broker, x *Exchange, p *probed) error {
 		}
 	}
 	return &BrokerError{
-		Code: codePreconditionFailed, Node: b.Node(), Op: fmt.Sprintf("find out the type of exchange '%s'", x.Name),
+		Code: uint16(frames.PreconditionFailed), Node: b.Node(), Op: fmt.Sprintf("find out the type of exchange '%s'", x.Name),
 		Text: "PRECONDITION_FAILED - the broker's answers about its properties contradict each other",
 	}
 }
@@ -140,7 +140,7 @@ func inequivalent(text string) (arg, current string) {
 // inequivalentType is RabbitMQ's refusal to declare an exchange with another type.
 func inequivalentType(x *Exchange, received, current string) *BrokerError {
 	return &BrokerError{
-		Code: codePreconditionFailed,
+		Code: uint16(frames.PreconditionFailed),
 		Text: fmt.Sprintf("PRECONDITION_FAILED - inequivalent arg 'type' for exchange '%s' in vhost '%s': received %s but current is %s",
 			x.Name, x.Vhost, quoteType(received), quoteType(current)),
 		Op: fmt.Sprintf("declare exchange '%s'", x.Name),

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/shardmq/shardmq/frames"
 )
 
 // work is the Topology's side of an Exchange: who is looking at it now, and what
@@ -25,6 +27,9 @@ type work struct {
 	shape         ExchangeSpec
 	warnedReal    bool
 	down          map[string]bool // nodes that did not answer last time
+	counting      *counting       // the last reading of the counts
+	pause         time.Duration   // before the next try while it cannot be set up
+	told          string          // the refusal that was logged last
 }
 
 // flight is one run of resolve that any number of callers wait for.
@@ -47,6 +52,21 @@ func (w *work) lock(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// tryLock takes the turn if nobody has it.
+func (w *work) tryLock() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.turn == nil {
+		w.turn = make(chan struct{}, 1)
+	}
+	select {
+	case w.turn <- struct{}{}:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -133,8 +153,7 @@ func (t *Topology) fly(x *Exchange, f *flight) {
 // note remembers a negative answer. w.mu is held.
 func (w *work) note(f *flight) {
 	w.refusal = nil
-	var refused *BrokerError
-	if errors.As(f.err, &refused) {
+	if _, refused := errors.AsType[*BrokerError](f.err); refused {
 		w.refused, w.refusal = time.Now(), f.err
 	}
 	if f.err == nil && f.state.Mode == Missing {
@@ -186,6 +205,7 @@ func (t *Topology) setUp(ctx context.Context, x *Exchange) (*State, error) {
 	if err := t.declareShards(ctx, plan); err != nil {
 		return nil, err
 	}
+	state.Live = plan.live(state)
 	if state.Mode == Sharded {
 		if err := t.catchAll(ctx, plan); err != nil {
 			return nil, err
@@ -217,29 +237,34 @@ func (t *Topology) newSet(ctx context.Context, x *Exchange) (*Set, error) {
 		set = set.WithGeneration(w.set.Generation() + 1)
 	}
 	if err := set.Validate(); err != nil {
-		return nil, &BrokerError{Code: codePreconditionFailed, Text: "PRECONDITION_FAILED - " + err.Error()}
+		return nil, &BrokerError{Code: uint16(frames.PreconditionFailed), Text: "PRECONDITION_FAILED - " + err.Error()}
 	}
 	return set, nil
 }
 
-// realQueue looks whether a queue has the exchange's own name.
+// realQueue looks whether a queue has the exchange's own name. When no node
+// tells, for the queue's own may be down, what was known stays.
 func (t *Topology) realQueue(ctx context.Context, x *Exchange) (bool, error) {
-	var real bool
+	var exists bool
 	err := t.onAny(ctx, func(b Broker) error {
 		count, err := b.QueueCount(ctx, x.Name)
-		real = count.Exists
+		exists = count.Exists
 		return err
 	})
-	var refused *BrokerError
-	if errors.As(err, &refused) && refused.Code == codeResourceLocked {
-		real, err = true, nil // somebody's exclusive queue
+	switch {
+	case nodeDown(err):
+		return x.State().RealQueue, nil
+	case isRefusal(err, frames.ResourceLocked):
+		exists = true // somebody's exclusive queue
+	case err != nil:
+		return false, err
 	}
-	if real && err == nil && !x.work.warnedReal {
-		t.log.Warn("a queue has the name of a sharded exchange: publishing to it through the default exchange is refused",
-			"queue", x.Name, "vhost", t.vhost)
+	if exists && !x.work.warnedReal {
+		t.log.Warn("a queue has the name of a sharded exchange: publishes through the default exchange to that name "+
+			"are refused (406) by the proxy until the queue is removed or renamed", "queue", x.Name, "vhost", t.vhost)
 	}
-	x.work.warnedReal = real
-	return real, err
+	x.work.warnedReal = exists
+	return exists, nil
 }
 
 // publish makes a state the exchange's present one. The turn is held.
@@ -251,13 +276,13 @@ func (t *Topology) publish(x *Exchange, state *State) {
 	w.words |= state.Words
 	before := x.State()
 	x.state.Store(state)
-	if before.Mode != state.Mode || !before.Set.Same(state.Set) {
+	if before.Mode != state.Mode || !before.Set.Same(state.Set) || before.LiveLen() != state.LiveLen() {
 		shards := 0
 		if state.Set != nil {
 			shards = state.Set.Len()
 		}
 		t.log.Info("exchange state", "exchange", x.Name, "vhost", t.vhost,
-			"mode", state.Mode.String(), "type", state.Type, "shards", shards)
+			"mode", state.Mode.String(), "type", state.Type, "shards", shards, "live", state.LiveLen())
 	}
 }
 

@@ -1,6 +1,9 @@
 package shards
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // Mode says what an exchange is in the broker, and so what happens to publishes.
 type Mode uint8
@@ -49,6 +52,32 @@ type State struct {
 	RealQueue bool
 	// Type is the exchange type as the broker names it, "" when unknown.
 	Type string
+	// Live are the indexes of the shards that were there and bound at the last
+	// look, ascending; nil means all of Set, an empty one none.
+	Live []int
+}
+
+// LiveLen returns how many shards are live.
+func (s *State) LiveLen() int {
+	switch {
+	case s.Set == nil:
+		return 0
+	case s.Live == nil:
+		return s.Set.Len()
+	}
+	return len(s.Live)
+}
+
+// IsLive reports whether shard i of Set is live.
+func (s *State) IsLive(i int) bool {
+	if s.Set == nil || i < 0 || i >= s.Set.Len() {
+		return false
+	}
+	if s.Live == nil {
+		return true
+	}
+	_, live := slices.BinarySearch(s.Live, i)
+	return live
 }
 
 // HasWords reports whether the shard keys with that many words are bound.
@@ -69,6 +98,8 @@ type Exchange struct {
 	spread atomic.Uint64
 	group  atomic.Pointer[Group]
 	work   work // Topology's, see resolve.go
+
+	pinned, kept bool // guarded by Topology's routes
 }
 
 // newExchange returns an exchange in state Unknown.
@@ -96,17 +127,23 @@ func (x *Exchange) groupOf(counts countsFunc) *Group {
 	return x.group.Load()
 }
 
-// NextSpread returns the shard index for the next publish through the default
-// exchange, round-robin over 0..N-1; 0 while there is no shard set.
-func (x *Exchange) NextSpread() int {
-	n := 0
-	if set := x.State().Set; set != nil {
-		n = set.Len()
-	}
+// NextSpread returns the index of the shard for the next publish through the
+// default exchange, round-robin over the live ones; -1 when there is none. It
+// does not allocate.
+func (x *Exchange) NextSpread() int { return x.NextSpreadOf(x.State()) }
+
+// NextSpreadOf is NextSpread for a caller that goes on to use s, a State of this
+// exchange: the index is one of s.Set.
+func (x *Exchange) NextSpreadOf(s *State) int {
+	n := s.LiveLen()
 	if n == 0 {
-		return 0
+		return -1
 	}
-	return int((x.spread.Add(1) - 1) % uint64(n))
+	i := int((x.spread.Add(1) - 1) % uint64(n))
+	if s.Live != nil {
+		return s.Live[i]
+	}
+	return i
 }
 
 // Route says what a publish to an exchange name concerns.

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/shardmq/shardmq/shards/internal/parallel"
 )
 
 // ErrUnreachable is matched by the errors of a Broker that gave no answer: the
@@ -25,10 +23,6 @@ const (
 	// missingFor and refusedFor are how long a negative answer is remembered.
 	missingFor = 5 * time.Second
 	refusedFor = time.Second
-	// retryFirst and retryMost bound the pause before unfinished exchanges are
-	// looked at again.
-	retryFirst = 250 * time.Millisecond
-	retryMost  = 5 * time.Second
 	// resolveAtOnce bounds the exchanges resolved at the same time in the
 	// background, requestsAtOnce the requests to one node for one exchange.
 	resolveAtOnce  = 4
@@ -47,12 +41,14 @@ type Topology struct {
 
 	ctx    context.Context // ends at Close
 	cancel context.CancelFunc
-	retry  chan struct{} // capacity 1: unfinished is not empty
+	start  sync.Once
+	retry  chan struct{} // capacity 1: unfinished has changed
+	again  chan struct{} // capacity 1: a broker has connected anew
 
 	mu         sync.Mutex // a leaf: nothing else is locked or called under it
 	closed     bool
 	running    sync.WaitGroup
-	unfinished map[*Exchange]struct{}
+	unfinished map[*Exchange]time.Time // and when they are due
 }
 
 // NewTopology returns the topology of a vhost on a cluster, with one Broker per
@@ -65,21 +61,38 @@ func NewTopology(vhost string, policies *Policies, brokers []Broker, log Logger)
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &Topology{
 		vhost: vhost, policies: policies, brokers: brokers, log: log,
-		ctx: ctx, cancel: cancel, retry: make(chan struct{}, 1),
-		unfinished: make(map[*Exchange]struct{}),
+		ctx: ctx, cancel: cancel, retry: make(chan struct{}, 1), again: make(chan struct{}, 1),
+		unfinished: make(map[*Exchange]time.Time),
+	}
+	for _, b := range brokers {
+		if r, ok := b.(Reconnector); ok {
+			r.OnReconnect(func() { signal(t.again) })
+		}
 	}
 	t.routes.init(vhost, policies)
 	return t
 }
 
 // Start begins, in the background, to set up the existing exchanges that
-// policies name literally, and goes on trying while brokers are unreachable,
-// until ctx ends or Close is called.
+// policies name literally, and to look after all that are set up, until ctx ends
+// or Close is called: what is deleted or changed at the broker is found out within
+// seconds, and what cannot be set up is tried again. Further calls do nothing.
 func (t *Topology) Start(ctx context.Context) {
-	for _, x := range t.routes.literals() {
-		t.finishLater(x)
-	}
-	t.spawn(func() { t.finishAll(ctx) })
+	t.start.Do(func() {
+		for _, x := range t.routes.literals() {
+			t.finishLater(x)
+		}
+		t.spawn(func() { t.untilClosed(ctx, t.finishAll) })
+		t.spawn(func() { t.untilClosed(ctx, t.watch) })
+	})
+}
+
+// untilClosed runs fn with a context that ends with ctx and at Close.
+func (t *Topology) untilClosed(ctx context.Context, fn func(context.Context)) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(t.ctx, cancel)()
+	fn(ctx)
 }
 
 // Close ends what runs in the background, waits for it, and closes the brokers.
@@ -105,6 +118,10 @@ func (t *Topology) Lookup(name []byte) *Route { return t.routes.lookup(name) }
 // Group returns the consumers this proxy serves on an exchange.
 func (t *Topology) Group(x *Exchange) *Group {
 	x = t.routes.canonical(x)
+	if x.group.Load() == nil {
+		t.routes.keep(x)
+		x = t.routes.canonical(x) // another one may have been quicker
+	}
 	return x.groupOf(func(ctx context.Context) ([]Count, error) { return t.Counts(ctx, x) })
 }
 
@@ -119,82 +136,23 @@ func (t *Topology) spawn(fn func()) bool {
 	return true
 }
 
-// finishLater has an exchange resolved again in the background.
-func (t *Topology) finishLater(x *Exchange) {
-	t.mu.Lock()
-	t.unfinished[x] = struct{}{}
-	t.mu.Unlock()
-	select {
-	case t.retry <- struct{}{}:
-	default:
-	}
-}
-
-// finishAll resolves unfinished exchanges, with a growing pause while some of
-// them cannot be finished.
-func (t *Topology) finishAll(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(t.ctx, cancel)()
-	pause := retryFirst
-	for {
-		select {
-		case <-t.retry:
-		case <-ctx.Done():
-			return
-		}
-		if t.finishOnce(ctx) {
-			pause = retryFirst
-			continue
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
-		pause = min(2*pause, retryMost)
-	}
-}
-
-// finishOnce resolves all that is unfinished now and reports whether nothing is
-// left to do.
-func (t *Topology) finishOnce(ctx context.Context) bool {
-	t.mu.Lock()
-	var todo []*Exchange
-	for x := range t.unfinished {
-		todo = append(todo, x)
-	}
-	clear(t.unfinished)
-	t.mu.Unlock()
-	_ = parallel.Do(ctx, len(todo), resolveAtOnce, func(ctx context.Context, i int) error {
-		_, err := t.Resolve(ctx, todo[i], true)
-		var refused *BrokerError
-		switch {
-		case err == nil, ctx.Err() != nil:
-		case errors.As(err, &refused): // only an operator can change that
-			t.log.Warn("exchange cannot be set up", "exchange", todo[i].Name, "vhost", t.vhost,
-				"error", err.Error(), "missing_right", refused.Right)
-		default:
-			t.finishLater(todo[i])
-		}
-		return nil
-	})
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.unfinished) == 0
-}
-
 // onAny runs fn with the broker that answered last, and with the others if it is
-// unreachable: exchanges and names are the same on every node of a cluster.
+// down: exchanges and names are the same on every node of a cluster.
 func (t *Topology) onAny(ctx context.Context, fn func(Broker) error) error {
+	return t.onAnyBut(ctx, nil, fn)
+}
+
+// onAnyBut is onAny without the nodes known to be down.
+func (t *Topology) onAnyBut(ctx context.Context, down map[string]bool, fn func(Broker) error) error {
 	var errs []error
 	first := int(t.prefer.Load())
 	for i := range t.brokers {
 		at := (first + i) % len(t.brokers)
+		if len(down) > 0 && down[t.brokers[at].Node()] {
+			continue
+		}
 		err := fn(t.brokers[at])
-		if err == nil || !errors.Is(err, ErrUnreachable) {
+		if !nodeDown(err) {
 			t.prefer.Store(int32(at))
 			return err
 		}

@@ -360,28 +360,6 @@ func TestBindWords(t *testing.T) {
 	require.False(t, x.State().HasWords(4), "the state says what is bound, not what was tried")
 }
 
-func TestCounts(t *testing.T) {
-	top, cluster, nodes, _ := topology(t, 2, policy(t, "^x$", Definition{}))
-	x := exchangeOf(t, top, "x")
-	counts, err := top.Counts(t.Context(), x)
-	require.NoError(t, err)
-	require.Empty(t, counts)
-	cluster.exchanges["x"] = ExchangeSpec{Name: "x", Type: "topic"}
-	_, err = top.Resolve(t.Context(), x, false)
-	require.NoError(t, err)
-	cluster.do(func() {
-		cluster.queues[QueueName("x", "a@h", 0)] = fakeQueue{Count: Count{1, 2, true}}
-		cluster.queues[QueueName("x", "b@h", 0)] = fakeQueue{Count: Count{3, 4, true}}
-	})
-	nodes[1].setDown(true) // any node can tell
-	counts, err = top.Counts(t.Context(), x)
-	require.NoError(t, err)
-	require.Equal(t, []Count{{1, 2, true}, {3, 4, true}}, counts)
-	nodes[0].setDown(true)
-	_, err = top.Counts(t.Context(), x)
-	require.ErrorIs(t, err, ErrUnreachable)
-}
-
 func TestGroupIsOnePerExchange(t *testing.T) {
 	top, _, _, _ := topology(t, 1, policy(t, "^x$", Definition{}))
 	x := exchangeOf(t, top, "x")

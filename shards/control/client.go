@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/shardmq/shardmq/shards"
 )
 
@@ -69,11 +71,18 @@ type Client struct {
 	link    *link         // nil while not connected
 	lastErr error         // why the last attempt failed
 	changed chan struct{} // closed and replaced after every attempt
-	name    string        // the node's name once known
+	name    string        // the node's name once known; never changes then
+	hash    uint32        // of the node's real name when it was learned, or unknownHash
+	again   func()        // see OnReconnect; nil = none
 	running sync.WaitGroup
+
+	learnTimeout time.Duration
 }
 
-var _ shards.Broker = (*Client)(nil)
+var (
+	_ shards.Broker      = (*Client)(nil)
+	_ shards.Reconnector = (*Client)(nil)
+)
 
 // New returns a client that has not connected yet.
 func New(o Options) *Client {
@@ -91,7 +100,7 @@ func New(o Options) *Client {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Client{
-		o: o, ctx: ctx, cancel: cancel, name: o.Node,
+		o: o, ctx: ctx, cancel: cancel, name: o.Node, hash: unknownHash, learnTimeout: defaultLearnTimeout,
 		kick: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 }
@@ -105,6 +114,13 @@ func (c *Client) Close() error {
 	c.cancel()
 	c.running.Wait()
 	return nil
+}
+
+// OnReconnect implements shards.Reconnector. A later call replaces fn.
+func (c *Client) OnReconnect(fn func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.again = fn
 }
 
 // spawn runs fn in a goroutine that Close waits for.
@@ -158,19 +174,23 @@ func (c *Client) acquire(ctx context.Context) (*link, error) {
 
 // run connects, waits for the connection's end, and begins again, until Close.
 func (c *Client) run() {
-	delay := firstDelay
+	delay, connected := firstDelay, false
 	for {
 		l, err := c.connect(c.ctx)
 		c.settle(l, err)
+		if err == nil && connected {
+			c.reconnected(l)
+		}
 		gap := minGap
 		switch {
 		case err == nil:
-			delay = firstDelay
+			delay, connected = firstDelay, true
+			var why *amqp.Error
 			select {
-			case <-l.lost:
+			case why = <-l.lost:
 			case <-c.ctx.Done():
 			}
-			c.drop(l)
+			c.drop(l, why)
 		case isRefused(err):
 			gap = minGapRefused
 		}
@@ -181,6 +201,19 @@ func (c *Client) run() {
 	}
 }
 
+// reconnected sees to what a connection other than the first may have changed.
+func (c *Client) reconnected(l *link) {
+	c.mu.Lock()
+	again := c.again
+	c.mu.Unlock()
+	if again != nil {
+		again()
+	}
+	if c.o.Node == "" {
+		c.spawn(func() { c.checkName(l) })
+	}
+}
+
 // settle publishes the outcome of a connection attempt to those who wait.
 func (c *Client) settle(l *link, err error) {
 	c.mu.Lock()
@@ -188,7 +221,7 @@ func (c *Client) settle(l *link, err error) {
 	before := c.lastErr
 	c.link, c.lastErr = l, err
 	if l != nil && c.name == "" {
-		c.name = l.name
+		c.name, c.hash = l.name, l.hash
 	}
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -201,14 +234,19 @@ func (c *Client) settle(l *link, err error) {
 	}
 }
 
-// drop forgets a connection that has ended, or that Close ends.
-func (c *Client) drop(l *link) {
+// drop forgets a connection that has ended, or that Close ends. why is nil if it
+// is not known.
+func (c *Client) drop(l *link, why *amqp.Error) {
 	c.mu.Lock()
 	c.link = nil
 	c.mu.Unlock()
 	l.close()
 	if c.o.Log != nil && c.ctx.Err() == nil {
-		c.o.Log.Warn("control connection lost", "address", c.o.Address, "vhost", c.o.Vhost)
+		kv := []any{"address", c.o.Address, "vhost", c.o.Vhost}
+		if why != nil {
+			kv = append(kv, "error", why.Error())
+		}
+		c.o.Log.Warn("control connection lost", kv...)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -234,6 +235,78 @@ func TestDialOption(t *testing.T) {
 	require.ErrorIs(t, err, shards.ErrUnreachable)
 }
 
+// unnamed makes the client learn its node's name.
+func unnamed(o *Options) { o.Node = "" }
+
+func TestLearnsName(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*peer)
+		want   string
+	}{
+		{"by its hash", func(p *peer) { p.node = "r@a" }, "r@a"},
+		{"unlikely", func(p *peer) { p.node = "other@elsewhere" }, "r@a.example"},
+		{"during an alarm", func(p *peer) { p.alarm = true }, "r@a.example"},
+		{"no answer", func(*peer) {}, "r@a.example"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPeer(t)
+			tt.change(p)
+			p.answer = func(uint16, uint16, []byte) []byte { return declareOK(1, 0) }
+			logs := make(logChannel, 100)
+			c := p.client(t, func(o *Options) { unnamed(o); o.Log = logs })
+			if tt.name == "no answer" {
+				c.learnTimeout = 20 * time.Millisecond
+			} else {
+				c.learnTimeout = time.Hour // it is told, not waited for
+			}
+			name, err := c.NodeName(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, tt.want, name)
+			_, err = c.QueueCount(t.Context(), "q")
+			require.NoError(t, err, "the connection itself has published nothing")
+			if tt.want == "r@a.example" {
+				require.Contains(t, <-logs, "node name not certain")
+			}
+		})
+	}
+}
+
+// A configured name needs no asking: no second connection, no publish.
+func TestKnowsName(t *testing.T) {
+	p := newPeer(t)
+	p.alarm = true
+	_, err := p.client(t, nil).Version(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, p.accepted)
+}
+
+func TestAnotherNodeAnswers(t *testing.T) {
+	p := newPeer(t)
+	p.node = "r@a"
+	logs := make(logChannel, 100)
+	c := p.client(t, func(o *Options) { unnamed(o); o.Log = logs })
+	again := make(chan struct{}, 10)
+	c.OnReconnect(func() { again <- struct{}{} })
+	name, err := c.NodeName(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "r@a", name)
+	require.Equal(t, "control connection open", <-logs)
+	require.Empty(t, again, "the first connection is none after a lost one")
+
+	p.drop()
+	require.Equal(t, "control connection lost", <-logs)
+	require.Equal(t, "control connection open", <-logs)
+	<-again
+	p.set(func() { p.node = "r@localhost" })
+	p.drop()
+	for msg := ""; !strings.HasPrefix(msg, "the broker at this address has another node name"); msg = <-logs {
+		require.NotContains(t, msg, "not certain")
+	}
+	<-again
+	require.Equal(t, "r@a", c.Node())
+}
+
 // TestAtomHash compares with erlang:phash2/1 of atoms on Erlang/OTP 25.
 func TestAtomHash(t *testing.T) {
 	for name, want := range map[string]uint32{
@@ -253,12 +326,12 @@ func TestParseReplyTo(t *testing.T) {
 		replyTo + ".g1h2AA9yZXBseUAxMDc0Njk5NzIAAALLAAAAAGsNWfM=.aeBBwBOYap2gmD8e4YTmZQ==": 107469972,
 		term(append(short, node...)...):                             107469972,
 		term(append(long, node...)...):                              107469972,
-		term(131, 88, 118, 0, 200, 'r'):                             phashRange,
-		term(131, 88, 118, 0, 7, 'r', 'e', 'p', 'l', 'y', '@', 'x'): phashRange,
-		term(131, 97, 1):                                            phashRange,
-		"":                                                          phashRange,
-		replyTo:                                                     phashRange,
-		replyTo + ".%%.k":                                           phashRange,
+		term(131, 88, 118, 0, 200, 'r'):                             unknownHash,
+		term(131, 88, 118, 0, 7, 'r', 'e', 'p', 'l', 'y', '@', 'x'): unknownHash,
+		term(131, 97, 1):                                            unknownHash,
+		"":                                                          unknownHash,
+		replyTo:                                                     unknownHash,
+		replyTo + ".%%.k":                                           unknownHash,
 	} {
 		require.Equal(t, want, parseReplyTo(address), address)
 	}

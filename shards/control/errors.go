@@ -9,6 +9,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/shards"
 )
 
@@ -17,14 +18,6 @@ var ErrClosed = errors.New("control connection closed by its owner")
 
 // errLost marks a connection that ended under a request.
 var errLost = errors.New("control connection lost")
-
-// AMQP reply codes this package tells apart (AMQP 0-9-1, 1.2).
-const (
-	connectionForced = 320
-	accessRefused    = 403
-	notFound         = 404
-	notAllowed       = 530
-)
 
 // UnreachableError says that a node gave no answer: it cannot be dialled, the
 // connection broke, or the deadline passed. It matches shards.ErrUnreachable,
@@ -52,32 +45,34 @@ func unreachable(address string, err error) error {
 
 // isRefused reports whether the broker itself said no.
 func isRefused(err error) bool {
-	var refused *shards.BrokerError
-	return errors.As(err, &refused)
+	_, refused := errors.AsType[*shards.BrokerError](err)
+	return refused
 }
 
 // connectError translates a failed handshake. A close that amqp091-go made up
 // (a lost socket reads as "bad credentials" there) is no refusal.
 func (c *Client) connectError(err error) error {
-	var closed *amqp.Error
 	if isRefused(err) || errors.Is(err, shards.ErrUnreachable) {
 		return err
 	}
-	if !errors.As(err, &closed) || !closed.Server || closed.Code == connectionForced {
+	closed, ok := errors.AsType[*amqp.Error](err)
+	if !ok || !closed.Server || codeOf(closed) == frames.ConnectionForced {
 		return unreachable(c.o.Address, fmt.Errorf("AMQP handshake: %w", err))
 	}
 	refusal := &shards.BrokerError{
-		Code: uint16(closed.Code), Text: closed.Reason,
+		Code: uint16(closed.Code), Text: closed.Reason, Connecting: true,
 		Op: fmt.Sprintf("connect to vhost '%s' as '%s'", c.o.Vhost, c.o.Username), Node: c.nodeOrAddress(),
 	}
 	switch {
-	case closed.Code == accessRefused:
+	case codeOf(closed) == frames.AccessRefused:
 		refusal.Right = fmt.Sprintf("login of user '%s' (name or password is wrong)", c.o.Username)
-	case closed.Code == notAllowed && strings.Contains(closed.Reason, "refused for user"):
+	case codeOf(closed) == frames.NotAllowed && strings.Contains(closed.Reason, "refused for user"):
 		refusal.Right = fmt.Sprintf("any permission in vhost '%s'", c.o.Vhost)
 	}
 	return refusal
 }
+
+func codeOf(e *amqp.Error) frames.Code { return frames.Code(e.Code) }
 
 // request is what an operation is called in errors, and the rights it needs.
 type request struct {
@@ -88,7 +83,7 @@ type request struct {
 // fail translates an error of a request. lost reports that the connection, not
 // the request, is at fault, so that another one may succeed.
 func (c *Client) fail(r request, err error) (translated error, lost bool) {
-	var closed *amqp.Error
+	closed, isClosed := errors.AsType[*amqp.Error](err)
 	switch {
 	case isRefused(err):
 		return err, false
@@ -96,7 +91,7 @@ func (c *Client) fail(r request, err error) (translated error, lost bool) {
 		return &UnreachableError{Address: c.o.Address, Op: r.op, Err: err}, false
 	case errors.Is(err, amqp.ErrChannelMax):
 		return &UnreachableError{Address: c.o.Address, Op: r.op, Err: err}, false
-	case errors.As(err, &closed) && closed.Server && closed.Code != connectionForced:
+	case isClosed && closed.Server && codeOf(closed) != frames.ConnectionForced:
 		return c.refusal(r, closed), false
 	}
 	return &UnreachableError{Address: c.o.Address, Op: r.op, Err: err}, true
@@ -104,7 +99,7 @@ func (c *Client) fail(r request, err error) (translated error, lost bool) {
 
 func (c *Client) refusal(r request, e *amqp.Error) *shards.BrokerError {
 	refusal := &shards.BrokerError{Code: uint16(e.Code), Text: e.Reason, Op: r.op, Node: c.nodeOrAddress()}
-	if e.Code == accessRefused {
+	if codeOf(e) == frames.AccessRefused {
 		refusal.Right = missingRight(r, e.Reason)
 	}
 	return refusal

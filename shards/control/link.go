@@ -17,7 +17,14 @@ type link struct {
 	idle    chan *amqp.Channel
 	slots   chan struct{} // one token per channel in use
 	name    string
+	hash    uint32 // of the node's real name, or unknownHash
 	version string
+}
+
+// clusterName is the name the broker gives its cluster.
+func (l *link) clusterName() string {
+	name, _ := l.conn.Properties["cluster_name"].(string)
+	return name
 }
 
 // login is SASL PLAIN that also announces authentication_failure_close: without
@@ -41,29 +48,45 @@ func (l *login) Response() string {
 func (c *Client) connect(ctx context.Context) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.ConnectTimeout)
 	defer cancel()
+	l, stop, err := c.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	l.name, l.hash = c.Node(), unknownHash
+	if l.name == "" {
+		l.name, l.hash, err = c.learnName(ctx, l.clusterName())
+	}
+	if err == nil && ctx.Err() == nil {
+		return l, nil
+	}
+	l.close()
+	return nil, c.whyNot(ctx, err)
+}
+
+// open dials and shakes hands. Until stop is called the end of ctx ends the
+// connection: amqp091-go has no contexts, a closed socket is what ends its calls.
+func (c *Client) open(ctx context.Context) (l *link, stop func() bool, err error) {
 	socket, err := c.o.Dial(ctx, "tcp", c.o.Address)
 	if err != nil {
-		return nil, unreachable(c.o.Address, err)
+		return nil, nil, unreachable(c.o.Address, err)
 	}
-	// amqp091-go has no contexts: a closed socket is what ends its calls.
-	stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
-	defer stop()
-	l, err := c.handshake(socket)
+	stop = context.AfterFunc(ctx, func() { _ = socket.Close() })
+	l, err = c.handshake(socket)
 	if err == nil {
-		l.name = c.o.Node
-		if l.name == "" {
-			l.name, err = c.learnName(ctx, l)
-		}
-		if err == nil && ctx.Err() == nil {
-			return l, nil
-		}
-		l.close()
+		return l, stop, nil
 	}
+	stop()
 	_ = socket.Close()
+	return nil, nil, c.whyNot(ctx, err)
+}
+
+// whyNot is the error of a failed attempt to connect.
+func (c *Client) whyNot(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
-		return nil, unreachable(c.o.Address, cause)
+		return unreachable(c.o.Address, cause)
 	}
-	return nil, c.connectError(err)
+	return c.connectError(err)
 }
 
 func (c *Client) handshake(socket net.Conn) (*link, error) {
@@ -77,7 +100,7 @@ func (c *Client) handshake(socket net.Conn) (*link, error) {
 			properties: properties,
 		}},
 		Vhost:      c.o.Vhost,
-		ChannelMax: uint16(min(c.o.Channels+1, 2000)), // one more than requests: learnName's
+		ChannelMax: uint16(min(c.o.Channels, 2000)),
 		Heartbeat:  heartbeat,
 		Properties: properties,
 		Locale:     "en_US",

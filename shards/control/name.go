@@ -9,44 +9,110 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/shardmq/shardmq/shards"
 )
 
 const (
 	replyTo = "amq.rabbitmq.reply-to"
-	// phashRange is erlang:phash2/1's: values are below it.
-	phashRange = 1 << 27
+	// unknownHash is no value of erlang:phash2/1: those are below it.
+	unknownHash = shards.PhashRange
+	// defaultLearnTimeout bounds asking for the node's name, connecting apart.
+	defaultLearnTimeout = time.Second
 )
 
-// learnName finds the name of the node we are connected to. AMQP does not tell
-// it. The server property cluster_name is the name of some node of the cluster,
-// often with a longer host name; but a direct reply-to address carries a hash of
-// the node's name, which tells the right one among the likely ones. Shards are
-// named after the node, so a wrong name would not find those the sharding plugin
-// left behind.
-func (c *Client) learnName(ctx context.Context, l *link) (string, error) {
-	cluster, _ := l.conn.Properties["cluster_name"].(string)
-	hash, err := nodeHash(ctx, l.conn)
-	var closed *amqp.Error
+var (
+	errBlocked = errors.New("the broker blocks publishing: memory or disk alarm")
+	errSilent  = errors.New("the broker does not return the question")
+)
+
+// learnName finds the name of the node we are connected to, and the hash of its
+// real one if that can be had. AMQP does not tell the name. The server property
+// cluster_name is the name of some node of the cluster, often with a longer host
+// name; but a direct reply-to address carries a hash of the node's name, which
+// tells the right one among the likely ones. Shards are named after the node, so
+// a wrong name would not find those the sharding plugin left behind.
+func (c *Client) learnName(ctx context.Context, cluster string) (name string, hash uint32, err error) {
+	hash, err = c.askHash(ctx)
+	closed, isClosed := errors.AsType[*amqp.Error](err)
 	switch {
 	case err == nil:
-		for _, name := range likelyNames(cluster, c.o.Address) {
-			if atomHash(name) == hash {
-				return name, nil
-			}
+		if name := c.nameWith(hash, cluster); name != "" {
+			return name, hash, nil
 		}
-	case !errors.As(err, &closed) || !closed.Server, l.conn.IsClosed():
-		return "", fmt.Errorf("learn the node's name: %w", err)
+	case errors.Is(err, errBlocked), errors.Is(err, errSilent), isRefused(err), isClosed && closed.Server:
+		hash = unknownHash
+	default:
+		return "", unknownHash, fmt.Errorf("learn the node's name: %w", err)
 	}
 	if cluster == "" {
-		return "", fmt.Errorf("the broker at %s does not tell its node name: set it in the configuration", c.o.Address)
+		return "", unknownHash, fmt.Errorf("the broker at %s does not tell its node name: set it in the configuration", c.o.Address)
 	}
 	if c.o.Log != nil {
-		c.o.Log.Warn("node name not certain, using the cluster's: set it in the configuration",
-			"address", c.o.Address, "node", cluster)
+		kv := []any{"address", c.o.Address, "node", cluster}
+		if err != nil {
+			kv = append(kv, "error", err.Error())
+		}
+		c.o.Log.Warn("node name not certain, using the cluster's: set it in the configuration", kv...)
 	}
-	return cluster, nil
+	return cluster, hash, nil
+}
+
+// nameWith returns the likely name that has the hash, or "".
+func (c *Client) nameWith(hash uint32, cluster string) string {
+	for _, name := range likelyNames(cluster, c.o.Address) {
+		if atomHash(name) == hash {
+			return name
+		}
+	}
+	return ""
+}
+
+// checkName looks whether a new connection leads to the node whose name was
+// learned before. That name stays, for shards are named after it.
+func (c *Client) checkName(l *link) {
+	ctx, cancel := context.WithTimeout(c.ctx, c.o.ConnectTimeout)
+	defer cancel()
+	hash, err := c.askHash(ctx)
+	c.mu.Lock()
+	name, former := c.name, c.hash
+	if former == unknownHash {
+		former = atomHash(name)
+	}
+	c.mu.Unlock()
+	if err != nil || hash == unknownHash || hash == former || c.o.Log == nil {
+		return
+	}
+	c.o.Log.Warn("the broker at this address has another node name than before; the former name stays in use, and shards "+
+		"may be declared on the wrong node: set the node's name in the configuration and restart",
+		"address", c.o.Address, "vhost", c.o.Vhost, "node", name, "node_now", c.nameWith(hash, l.clusterName()))
+}
+
+// askHash asks for the hash of the node's name on a connection of its own:
+// asking takes a publish, and a broker with a memory or disk alarm no longer
+// reads from a connection that has published.
+func (c *Client) askHash(ctx context.Context) (uint32, error) {
+	l, stop, err := c.open(ctx)
+	if err != nil {
+		return unknownHash, err
+	}
+	defer stop()
+	defer l.close()
+	ctx, cancel := context.WithTimeoutCause(ctx, c.learnTimeout, errSilent)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = l.socket.Close() })()
+	hash, err := nodeHash(ctx, l.conn)
+	if err == nil {
+		return hash, nil
+	}
+	_ = l.socket.Close() // there is no use in taking leave
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	return unknownHash, err
 }
 
 // likelyNames are the names a node has when its cluster was named by default.
@@ -72,11 +138,11 @@ func likelyNames(cluster, address string) []string {
 // nodeHash reads the hash of the node's name off a direct reply-to address,
 // which the broker fills in for a message that it then returns as unroutable.
 func nodeHash(ctx context.Context, conn *amqp.Connection) (uint32, error) {
+	blocked := conn.NotifyBlocked(make(chan amqp.Blocking, 2))
 	ch, err := conn.Channel()
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = ch.Close() }()
 	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
 	returned := ch.NotifyReturn(make(chan amqp.Return, 1))
 	if _, err := ch.Consume(replyTo, "", true, false, false, false, nil); err != nil {
@@ -96,6 +162,11 @@ func nodeHash(ctx context.Context, conn *amqp.Connection) (uint32, error) {
 			return 0, err
 		}
 		return 0, errLost
+	case _, ok := <-blocked:
+		if ok {
+			return 0, errBlocked
+		}
+		return 0, errLost
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
@@ -105,11 +176,10 @@ func nodeHash(ctx context.Context, conn *amqp.Connection) (uint32, error) {
 // Erlang's external term format, whose node is "reply@" and the hash. An address
 // of another form gives a hash that no name has.
 func parseReplyTo(address string) uint32 {
-	const none = phashRange
 	pid, _, _ := strings.Cut(strings.TrimPrefix(address, replyTo+"."), ".")
 	term, err := base64.StdEncoding.DecodeString(pid)
 	if err != nil || len(term) < 5 {
-		return none
+		return unknownHash
 	}
 	// 131, PID_EXT (103) or NEW_PID_EXT (88), then the node as an atom with a
 	// 2-byte length: ATOM_EXT (100) or ATOM_UTF8_EXT (118); or with a 1-byte
@@ -122,8 +192,8 @@ func parseReplyTo(address string) uint32 {
 		node = term[4:min(len(term), 4+int(term[3]))]
 	}
 	hash, err := strconv.ParseUint(strings.TrimPrefix(string(node), "reply@"), 10, 32)
-	if err != nil || hash >= phashRange {
-		return none
+	if err != nil || hash >= unknownHash {
+		return unknownHash
 	}
 	return uint32(hash)
 }
@@ -138,5 +208,5 @@ func atomHash(name string) uint32 {
 			h ^= g
 		}
 	}
-	return uint32(h % phashRange)
+	return uint32(h % shards.PhashRange)
 }

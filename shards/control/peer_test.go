@@ -2,7 +2,9 @@ package control
 
 import (
 	"bufio"
+	"encoding/base64"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -30,6 +32,8 @@ type peer struct {
 	answer   func(class, method uint16, args []byte) (reply []byte) // payload; nil = none
 	startOK  []byte
 	accepted int
+	node     string // returns what is published, with this node's reply-to address
+	alarm    bool   // connection.blocked at a publish, and nothing is read from then on
 }
 
 func newPeer(t *testing.T) *peer {
@@ -102,8 +106,21 @@ func (p *peer) serve(c net.Conn, r *bufio.Reader) {
 		if len(payload) == 0 { // heartbeat
 			continue
 		}
-		if reply := p.reply(payload); reply != nil {
-			send(c, channel, reply)
+		alarm, node := false, ""
+		p.set(func() { alarm, node = p.alarm, p.node })
+		switch class, id := binary.BigEndian.Uint16(payload), binary.BigEndian.Uint16(payload[2:]); {
+		case class == 60 && id == 20: // basic.consume
+			send(c, channel, append(method(60, 21), 1, 't'))
+		case class == 60 && id == 40 && alarm:
+			send(c, 0, append(method(10, 60), field("low on memory")...))
+			_, _ = io.Copy(io.Discard, r)
+			return
+		case class == 60 && id == 0 && node != "": // a content header ends the publish
+			p.returnTo(c, channel, node)
+		case class != 60:
+			if reply := p.reply(payload); reply != nil {
+				send(c, channel, reply)
+			}
 		}
 	}
 }
@@ -150,8 +167,21 @@ func lengthed(b []byte) []byte {
 func field(name string) []byte { return append([]byte{byte(len(name))}, name...) }
 func longstr(s string) []byte  { return append([]byte{'S'}, lengthed([]byte(s))...) }
 
-func send(c net.Conn, channel uint16, payload []byte) {
-	b := binary.BigEndian.AppendUint16([]byte{1}, channel)
+// returnTo is basic.return of an empty message whose reply-to address is node's.
+func (p *peer) returnTo(c net.Conn, channel uint16, node string) {
+	hash := fmt.Sprintf("reply@%d", atomHash(node))
+	term := append(append([]byte{131, 88, 119, byte(len(hash))}, hash...), 0, 0, 2, 203)
+	address := replyTo + "." + base64.StdEncoding.EncodeToString(term) + ".key=="
+	send(c, channel, append(append(append(method(60, 50), 1, 56), field("NO_ROUTE")...), 0, 0))
+	header := append(method(60, 0), make([]byte, 8)...)
+	header = append(append(header, 0x02, 0x00), field(address)...) // flag: reply-to
+	sendFrame(c, 2, channel, header)
+}
+
+func send(c net.Conn, channel uint16, payload []byte) { sendFrame(c, 1, channel, payload) }
+
+func sendFrame(c net.Conn, kind byte, channel uint16, payload []byte) {
+	b := binary.BigEndian.AppendUint16([]byte{kind}, channel)
 	_, _ = c.Write(append(append(b, lengthed(payload)...), 0xce))
 }
 

@@ -7,6 +7,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/shards"
 	"github.com/shardmq/shardmq/shards/internal/parallel"
 )
@@ -90,8 +91,7 @@ func exec(ctx context.Context, c *Client, r request, fn func(*amqp.Channel) erro
 
 // absent reports a 404, and returns any other error.
 func absent(err error) (bool, error) {
-	var refused *shards.BrokerError
-	if errors.As(err, &refused) && refused.Code == notFound {
+	if refused, ok := errors.AsType[*shards.BrokerError](err); ok && frames.Code(refused.Code) == frames.NotFound {
 		return true, nil
 	}
 	return false, err

@@ -1,0 +1,71 @@
+package integration
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardmq/shardmq/integration/rig"
+	"github.com/shardmq/shardmq/shards"
+)
+
+// TestTopologyAlarm: with a memory alarm the control connection comes up all the
+// same, whether or not it has to learn the node's name.
+func TestTopologyAlarm(t *testing.T) {
+	node, err := rig.StartNode(t.Context(), rig.NodeOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, node.Stop()) })
+	require.NoError(t, open(t, node.URL).ExchangeDeclare("alarm", "direct", true, false, false, false,
+		amqp.Table{"alternate-exchange": shards.Unsharded("alarm")}))
+	_, err = node.Ctl(t.Context(), "set_vm_memory_high_watermark", "0.000001")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		out, err := node.Ctl(t.Context(), "eval", "rabbit_alarm:get_alarms().")
+		return err == nil && strings.Contains(out, "memory")
+	}, patience, 100*time.Millisecond)
+	for _, name := range []string{node.Name, ""} {
+		r := newTopology(t, node.URL, "^alarm$", shards.Definition{ShardsPerNode: 4}, controlOf(t, node.URL, name))
+		state, err := r.top.Resolve(t.Context(), r.exchange("alarm"), false)
+		require.NoError(t, err)
+		require.Equal(t, shards.Sharded, state.Mode)
+		if name != "" {
+			require.Equal(t, name, state.Set.At(0).Node)
+		}
+	}
+}
+
+// TestTopologyWatch deletes things at the broker behind the topology's back.
+func TestTopologyWatch(t *testing.T) {
+	e := newEnv(t)
+	name := "watch" + e.suffix
+	r := newTopology(t, e.url, "^"+name+"$", shards.Definition{ShardsPerNode: 4})
+	spec := shards.ExchangeSpec{Name: name, Type: shards.ModulusHash, Durable: true}
+	state := r.declare(spec)
+	x := r.exchange(name)
+	require.NoError(t, r.top.BindWords(t.Context(), x, 2))
+	r.top.Start(t.Context())
+	_, err := r.ch.QueueDelete(state.Set.At(0).Queue, false, false, false)
+	require.NoError(t, err)
+	other := open(t, e.url)
+	require.Eventually(t, func() bool {
+		q, err := other.QueueDeclarePassive(state.Set.At(0).Queue, true, false, false, false, nil)
+		if err != nil {
+			other = open(t, e.url)
+		}
+		return err == nil && q.Name != "" && x.State().Live == nil
+	}, patience, 100*time.Millisecond)
+	_, err = r.top.Resolve(t.Context(), x, true) // waits for the set-up under way
+	require.NoError(t, err)
+	require.Equal(t, []string{state.Set.At(0).Queue}, r.where(x, "a.b", state.Set.Key(0, 2)))
+	require.Equal(t, []string{state.Set.At(0).Queue}, r.where(x, "a.b"), "the catch-all")
+
+	require.NoError(t, r.ch.ExchangeDelete(name, false, false))
+	require.Eventually(t, func() bool { return x.State().Mode == shards.Missing }, patience, 100*time.Millisecond)
+	require.NoError(t, r.ch.ExchangeDeclare(name, "direct", true, false, false, false,
+		amqp.Table{"alternate-exchange": shards.Unsharded(name)}))
+	require.Eventually(t, func() bool { return x.State().Mode == shards.Sharded }, patience, 100*time.Millisecond)
+	require.Equal(t, []string{state.Set.At(2).Queue}, r.where(x, "a.b", state.Set.Key(2, 2)))
+}
