@@ -1,6 +1,7 @@
 package router
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/shardmq/shardmq/frames"
@@ -16,6 +17,9 @@ func (c *Conn) declareExchange(ch *channel, f frames.Frame) Verdict {
 	}
 	r := c.dir.Lookup([]byte(m.Exchange))
 	if r == nil || r.Exchange == nil {
+		if m.Type == shards.ModulusHash && shards.TooLong(m.Exchange) {
+			return c.refuse(ch, f, frames.PreconditionFailed, fmt.Sprintf("exchange name of %d bytes leaves no room for the names of its shards", len(m.Exchange)))
+		}
 		return Forward
 	}
 	return c.begin(ch, f, func(o *op) {

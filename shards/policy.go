@@ -136,7 +136,7 @@ func NewPolicy(name, vhost, pattern string, priority int, def Definition) (*Poli
 	}
 	p.re = re
 	p.literal, p.isLiteral = literalOf(pattern)
-	if p.isLiteral && tooLong(p.literal) { // before reserved, which it is too
+	if p.isLiteral && TooLong(p.literal) { // before reserved, which it is too
 		return fail("pattern", "names an exchange of %d bytes, which leaves no room for the names of its shards; use a shorter name", len(p.literal))
 	}
 	if p.isLiteral && reserved(p.literal) {
@@ -222,11 +222,11 @@ func reserved(name string) bool {
 		strings.HasSuffix(name, unshardedSuffix) ||
 		strings.HasPrefix(name, "shardmq.") ||
 		strings.HasPrefix(name, queueWord) ||
-		tooLong(name)
+		TooLong(name)
 }
 
-// tooLong reports whether an exchange of that name could have no shard or no catch-all, whatever the node is called: their names would
+// TooLong reports whether an exchange of that name could have no shard or no catch-all, whatever the node is called: their names would
 // not be AMQP short strings.
-func tooLong(name string) bool {
+func TooLong(name string) bool {
 	return max(len(QueueName(name, "", 0)), len(Unsharded(name))) > maxShortString
 }
