@@ -52,6 +52,7 @@ func (s *session) find(ctx context.Context, a router.Ask) (r router.Answer) {
 	if t == nil {
 		return router.Answer{Err: errors.New("the proxy is shutting down")}
 	}
+	r.Node = s.node.Name
 	switch a.Kind {
 	case router.AskResolve:
 		r.State, r.Err = t.Resolve(ctx, a.Exchange, a.Force)

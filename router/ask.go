@@ -47,6 +47,7 @@ type Ask struct {
 type Answer struct {
 	State  *shards.State
 	Counts []shards.Count // in the order of State.Set
+	Node   string         // the node this client's upstream connection goes to, "" when its name is not known
 	Plan   shards.DeclarePlan
 	Member *shards.Member
 	Target shards.Target

@@ -2,6 +2,7 @@ package router
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/shards"
@@ -20,8 +21,8 @@ func (c *Conn) get(ch *channel, f frames.Frame) Verdict {
 	}
 	return c.begin(ch, f, func(o *op) {
 		o.answer = func(r Answer) {
-			g := &getting{c: c, ch: ch, o: o, noAck: m.NoAck, set: r.State.Set, counts: r.Counts}
-			g.order(ch.getFrom)
+			g := &getting{c: c, ch: ch, o: o, noAck: m.NoAck, set: r.State.Set, counts: slices.Clone(r.Counts)}
+			g.order(ch.getFrom, r.Node)
 			o.reply = g.reply
 			g.next()
 		}
@@ -41,14 +42,15 @@ type getting struct {
 	at     int   // the one being asked
 }
 
-// order lists the existing shards from a starting point on, those that reported messages before the others: the count may be
-// older than the last message, so that the others are asked too before the client hears get-empty.
-func (g *getting) order(from int) {
+// order lists the existing shards from a starting point on: those that reported messages before the others, and of either those on
+// the client's own node first. A count may be older than the last message, so the others are asked too before the client hears get-empty.
+func (g *getting) order(from int, node string) {
 	n := len(g.counts)
-	for _, filled := range []bool{true, false} {
+	for rank := range 4 {
 		for i := range n {
 			s := (from + i) % n
-			if g.counts[s].Exists && (g.counts[s].Messages > 0) == filled {
+			filled, local := g.counts[s].Messages > 0, g.set.At(s).Node == node
+			if g.counts[s].Exists && filled == (rank < 2) && local == (rank%2 == 0) {
 				g.turn = append(g.turn, s)
 			}
 		}
@@ -68,6 +70,7 @@ func (g *getting) next() {
 func (g *getting) reply(f frames.Frame) Verdict {
 	g.o.want = 0
 	if f.Method() != frames.BasicGetOkID {
+		g.counts[g.turn[g.at]].Messages = 0
 		g.at++
 		g.next()
 		return Drop

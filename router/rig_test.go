@@ -26,6 +26,7 @@ type rig struct {
 	asked    func(router.Ask)   // questions that want an answer
 	told     func(router.Ask)   // those that do not
 	retarget func(channel uint16, consumer uint64, t shards.Target)
+	node     string // that the upstream connection goes to: the last one of the cluster
 
 	upBuf, downBuf []byte
 	tagSeq         int
@@ -43,6 +44,7 @@ func (r *rig) open(policies *shards.Policies, nodes ...string) {
 		nodes = []string{"rabbit@a"}
 	}
 	var brokers []shards.Broker
+	r.node = nodes[len(nodes)-1]
 	for _, n := range nodes {
 		brokers = append(brokers, control{r.cluster, n})
 	}
@@ -145,6 +147,7 @@ func each(b []byte, fn func(frames.Frame)) {
 // answer finds the answer to a question as the proxy does.
 func (r *rig) answer(a router.Ask) (out router.Answer) {
 	ctx := context.Background()
+	out.Node = r.node
 	switch a.Kind {
 	case router.AskResolve:
 		out.State, out.Err = r.topo.Resolve(ctx, a.Exchange, a.Force)
