@@ -76,6 +76,20 @@ func TestStreamedBodyWithoutEnd(t *testing.T) {
 	roundTrip(other, otherBroker)
 }
 
+// RabbitMQ compares the payload alone with frame_max, so that a frame may be 8 octets above it.
+func TestFrameMaxCountsThePayload(t *testing.T) {
+	r := startRig(t, nil)
+	client, broker := r.openChannel(4096)
+	sent := publish(1, "x", pattern(4096))
+	client.write(sent)
+	require.Equal(t, sent, broker.read(len(sent)))
+	client.write(publish(1, "x", pattern(4097)))
+	require.EqualValues(t, frames.FrameError, expect(client, &frames.ConnectionClose{}).ReplyCode)
+	require.NoError(t, client.Close())
+	require.NoError(t, broker.Close())
+	require.Contains(t, r.cause(), "4105 octets")
+}
+
 // A client that sends rubbish and reads nothing must not keep its session for ever.
 func TestMalformedWhileClientDoesNotRead(t *testing.T) {
 	t.Parallel() // it takes the proxy's patience

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"runtime/debug"
 	"sync"
@@ -130,10 +131,13 @@ func (s *session) brokerRelay() *relay {
 // clientFrameMax is the largest frame the client may send, 0 for any.
 func (s *session) clientFrameMax() uint32 {
 	most := s.rt.ClientFrameMax()
-	if most == 0 && !s.rt.Established() && !s.rt.Closing() {
+	switch {
+	case most > 0:
+		return min(most, math.MaxUint32-frames.Overhead) + frames.Overhead // as RabbitMQ counts: frame_max without head and end octet
+	case !s.rt.Established() && !s.rt.Closing():
 		return handshakeFrameMax // nobody has logged in yet
 	}
-	return most
+	return 0
 }
 
 // brokerFrame is the router's BrokerFrame; a connection.close is why the session ends.
