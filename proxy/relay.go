@@ -121,6 +121,7 @@ func (d *relay) settle(werr, fault error) (done bool, err error) {
 func (d *relay) decide(data []byte) (int, error) {
 	pos := 0
 	d.need = 0
+	most := d.frameMax()
 	for pos < len(data) {
 		rest := data[pos:]
 		if d.left > 0 {
@@ -135,7 +136,7 @@ func (d *relay) decide(data []byte) (int, error) {
 			break
 		}
 		h := frames.ParseHead(rest)
-		if err := h.Check(d.frameMax()); err != nil {
+		if err := h.Check(most); err != nil {
 			return pos, err
 		}
 		if h.Type == frames.TypeBody && (d.holds == nil || !d.holds(h.Channel)) {
@@ -146,11 +147,11 @@ func (d *relay) decide(data []byte) (int, error) {
 			return pos, &frames.Exception{Code: frames.FrameError, Text: "frame too large"}
 		}
 		f, err := frames.Next(rest, 0)
-		if errors.Is(err, frames.ErrShort) {
-			d.need = int(h.Size) + frames.Overhead
-			break
-		}
 		if err != nil {
+			if errors.Is(err, frames.ErrShort) {
+				d.need = int(h.Size) + frames.Overhead
+				break
+			}
 			return pos, err
 		}
 		if d.frame(f) == router.Forward {
@@ -158,6 +159,9 @@ func (d *relay) decide(data []byte) (int, error) {
 		}
 		pos += len(f)
 		d.addOwn()
+		if h.Channel == 0 {
+			most = d.frameMax() // a tune-ok may have set it
+		}
 	}
 	return pos, nil
 }
