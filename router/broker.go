@@ -226,7 +226,11 @@ func (c *Conn) reportRefusal(ch *channel, f frames.Frame) {
 	if ch.op == nil || ch.op.exchange == nil || m.Decode(f.Args()) != nil || m.ReplyCode != uint16(frames.AccessRefused) {
 		return
 	}
-	c.asks = append(c.asks, Ask{Kind: AskLog, Exchange: ch.op.exchange, Text: "a client's user lacks a right: " + m.ReplyText})
+	right := "read" // consume, get, purge
+	if m.ClassID == frames.ExchangeDeclareID.Class() {
+		right = "configure, or read and write for the alternate exchange"
+	}
+	c.asks = append(c.asks, Ask{Kind: AskLog, Exchange: ch.op.exchange, Text: "a client's user lacks a right (" + right + "): " + m.ReplyText})
 }
 
 // editClose words a refusal of something the proxy did for the client in the client's terms.

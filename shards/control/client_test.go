@@ -246,8 +246,6 @@ func TestLearnsName(t *testing.T) {
 	}{
 		{"by its hash", func(p *peer) { p.node = "r@a" }, "r@a"},
 		{"unlikely", func(p *peer) { p.node = "other@elsewhere" }, "r@a.example"},
-		{"during an alarm", func(p *peer) { p.alarm = true }, "r@a.example"},
-		{"no answer", func(*peer) {}, "r@a.example"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPeer(t)
@@ -255,11 +253,7 @@ func TestLearnsName(t *testing.T) {
 			p.answer = func(uint16, uint16, []byte) []byte { return declareOK(1, 0) }
 			logs := make(logChannel, 100)
 			c := p.client(t, func(o *Options) { unnamed(o); o.Log = logs })
-			if tt.name == "no answer" {
-				c.learnTimeout = 20 * time.Millisecond
-			} else {
-				c.learnTimeout = time.Hour // it is told, not waited for
-			}
+			c.learnTimeout = time.Hour // it is told, not waited for
 			name, err := c.NodeName(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, tt.want, name)
@@ -268,6 +262,26 @@ func TestLearnsName(t *testing.T) {
 			if tt.want == "r@a.example" {
 				require.Contains(t, <-logs, "node name not certain")
 			}
+		})
+	}
+}
+
+// A guess could be another name than the one other proxies have learned, and would make a second set of shards.
+func TestDoesNotGuessTheName(t *testing.T) {
+	for text, change := range map[string]func(*peer){
+		"memory or disk alarm":   func(p *peer) { p.alarm = true },
+		"return the question in": func(*peer) {},
+	} {
+		t.Run(text, func(t *testing.T) {
+			p := newPeer(t)
+			change(p)
+			c := p.client(t, unnamed)
+			c.learnTimeout = 20 * time.Millisecond
+			_, err := c.NodeName(t.Context())
+			require.ErrorIs(t, err, shards.ErrUnreachable)
+			require.ErrorContains(t, err, text)
+			require.ErrorContains(t, err, "in the configuration")
+			require.Empty(t, c.Node())
 		})
 	}
 }

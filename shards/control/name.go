@@ -25,8 +25,8 @@ const (
 )
 
 var (
-	errBlocked = errors.New("the broker blocks publishing: memory or disk alarm")
-	errSilent  = errors.New("the broker does not return the question")
+	errBlocked = errors.New("the broker blocks publishing (memory or disk alarm); a name in the configuration would do without asking")
+	errSilent  = errors.New("the broker does not return the question in time; a name in the configuration would do without asking")
 )
 
 // learnName finds the name of the node we are connected to, and the hash of its
@@ -34,7 +34,8 @@ var (
 // cluster_name is the name of some node of the cluster, often with a longer host
 // name; but a direct reply-to address carries a hash of the node's name, which
 // tells the right one among the likely ones. Shards are named after the node, so
-// a wrong name would not find those the sharding plugin left behind.
+// a wrong name would not find those that are there, and make a second set: a
+// broker that does not answer now is asked again, and nothing is done meanwhile.
 func (c *Client) learnName(ctx context.Context, cluster string) (name string, hash uint32, err error) {
 	hash, err = c.askHash(ctx)
 	closed, isClosed := errors.AsType[*amqp.Error](err)
@@ -43,7 +44,7 @@ func (c *Client) learnName(ctx context.Context, cluster string) (name string, ha
 		if name := c.nameWith(hash, cluster); name != "" {
 			return name, hash, nil
 		}
-	case errors.Is(err, errBlocked), errors.Is(err, errSilent), isRefused(err), isClosed && closed.Server:
+	case isRefused(err), isClosed && closed.Server: // it is refused every time, and to every proxy
 		hash = unknownHash
 	default:
 		return "", unknownHash, fmt.Errorf("learn the node's name: %w", err)
