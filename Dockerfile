@@ -23,8 +23,6 @@ RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
     go build -trimpath -ldflags "-s -w -X main.release=$VERSION" -o /out/shardmq ./cmd/shardmq
 
 FROM scratch
-# For TLS towards other services; shardmq itself brings no certificates.
-COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/shardmq /usr/local/bin/shardmq
 # A number, because there is no /etc/passwd, and so that Kubernetes can see that
 # it is not root.

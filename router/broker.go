@@ -207,10 +207,13 @@ func (c *Conn) brokerClose(ch *channel, f frames.Frame) Verdict {
 	ch.down = content{}
 	ch.deferred = nil
 	v := Forward
-	c.reportRefusal(ch, f)
-	if edited, ok := c.editClose(ch, f); ok {
-		c.down = append(c.down, edited...)
-		v = Drop
+	var m frames.ChannelClose
+	if ch.op != nil && m.Decode(f.Args()) == nil {
+		c.reportRefusal(ch.op, &m)
+		if c.editClose(ch, &m) {
+			c.down = frames.AppendMethod(c.down, ch.id, &m)
+			v = Drop
+		}
 	}
 	c.answerHeldClose(ch)
 	c.forgetConsumers(ch)
@@ -220,28 +223,20 @@ func (c *Conn) brokerClose(ch *channel, f frames.Frame) Verdict {
 	return v
 }
 
-// reportRefusal tells the operator of a right that a client's user lacks on a shard: such a user has the rights it needed before.
-func (c *Conn) reportRefusal(ch *channel, f frames.Frame) {
-	var m frames.ChannelClose
-	if ch.op == nil || ch.op.exchange == nil || m.Decode(f.Args()) != nil || m.ReplyCode != uint16(frames.AccessRefused) {
+// reportRefusal tells the operator of a right that a client's user lacks for what the proxy does in its name: without shards it needed none of that.
+func (c *Conn) reportRefusal(o *op, m *frames.ChannelClose) {
+	if o.exchange == nil || m.ReplyCode != uint16(frames.AccessRefused) {
 		return
 	}
 	right := "read" // consume, get, purge
 	if m.ClassID == frames.ExchangeDeclareID.Class() {
 		right = "configure, or read and write for the alternate exchange"
 	}
-	c.asks = append(c.asks, Ask{Kind: AskLog, Exchange: ch.op.exchange, Text: "a client's user lacks a right (" + right + "): " + m.ReplyText})
+	c.asks = append(c.asks, Ask{Kind: AskLog, Exchange: o.exchange, Text: "a client's user lacks a right (" + right + "): " + m.ReplyText})
 }
 
-// editClose words a refusal of something the proxy did for the client in the client's terms.
-func (c *Conn) editClose(ch *channel, f frames.Frame) (frames.Frame, bool) {
-	if ch.op == nil {
-		return nil, false
-	}
-	var m frames.ChannelClose
-	if m.Decode(f.Args()) != nil {
-		return nil, false
-	}
+// editClose words a refusal of something the running op did for the client in the client's terms, and reports whether that changed it.
+func (c *Conn) editClose(ch *channel, m *frames.ChannelClose) bool {
 	text, id := m.ReplyText, frames.MethodID(m.ClassID)<<16|frames.MethodID(m.MethodID)
 	if id == frames.BasicConsumeID || id == frames.BasicGetID || id == frames.QueuePurgeID {
 		text = aboutShard(ch.op, text)
@@ -253,12 +248,12 @@ func (c *Conn) editClose(ch *channel, f frames.Frame) (frames.Frame, bool) {
 	if id == frames.ExchangeDeclareID && ch.op.method == frames.QueueDeclareID { // createExchange
 		m.ClassID, m.MethodID = ch.op.method.Class(), ch.op.method.Method()
 	} else if text == m.ReplyText {
-		return nil, false
+		return false
 	}
 	e := frames.Exception{Code: frames.Code(m.ReplyCode)}
 	e.Text = trimName(text, e.Code)
 	m.ReplyText = e.ReplyText()
-	return frames.AppendMethod(nil, ch.id, &m), true
+	return true
 }
 
 // brokerClosingProxy drops what the broker sends on a channel that the proxy has closed.

@@ -1,6 +1,8 @@
 package router
 
 import (
+	"iter"
+
 	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/shards"
 )
@@ -146,14 +148,22 @@ func (c *Conn) closed(ch *channel) {
 
 // replay feeds held client frames to the router again.
 func (c *Conn) replay(b []byte) {
-	for len(b) > 0 {
-		f, err := frames.Next(b, 0)
-		if err != nil {
-			return // held frames were whole when they came
-		}
-		b = b[len(f):]
+	for f := range wholeFrames(b) {
 		if c.ClientFrame(f) == Forward {
 			c.up = append(c.up, f...)
+		}
+	}
+}
+
+// wholeFrames walks frames that were whole when they were held.
+func wholeFrames(b []byte) iter.Seq[frames.Frame] {
+	return func(yield func(frames.Frame) bool) {
+		for len(b) > 0 {
+			f, err := frames.Next(b, 0)
+			if err != nil || !yield(f) {
+				return
+			}
+			b = b[len(f):]
 		}
 	}
 }

@@ -140,13 +140,8 @@ func (c *Conn) lost(ch *channel, x *shards.Exchange) {
 	rest := ch.held
 	c.clearHeld(ch)
 	c.hold(ch, o.frame)
-	for len(rest) > 0 {
-		f, err := frames.Next(rest, 0)
-		if err != nil {
-			break // held frames were whole when they came
-		}
+	for f := range wholeFrames(rest) {
 		c.hold(ch, f)
-		rest = rest[len(f):]
 	}
 	c.again(ch, x)
 }

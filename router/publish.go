@@ -95,7 +95,7 @@ func (c *Conn) spread(ch *channel, f frames.Frame, x *shards.Exchange) Verdict {
 		return c.refuse(ch, f, frames.PreconditionFailed, fmt.Sprintf("cannot publish to pseudo-queue '%s' in vhost '%s' through the default exchange: "+
 			"there is a queue of that name too; delete it, or take the policy '%s' off the name", x.Name, x.Vhost, x.Policy.Name))
 	}
-	i := x.NextSpreadOf(st)
+	i := x.NextSpread(st)
 	if i < 0 { // no shard is there: make them
 		if ch.asked != x {
 			return c.redo(ch, f, Ask{Kind: AskResolve, Exchange: x, Force: true})

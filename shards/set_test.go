@@ -155,11 +155,11 @@ func TestExchangeState(t *testing.T) {
 	x := newExchange("images", "/", nil)
 	require.Equal(t, Unknown, x.State().Mode)
 	require.Equal(t, Unknown, new(Exchange).State().Mode, "never nil")
-	require.Equal(t, -1, x.NextSpread())
+	require.Equal(t, -1, x.NextSpread(x.State()))
 	x.setState(&State{Mode: Sharded, Words: 0b101, Set: NewSet("images", nodeNames(1), 3)})
 	var spread []int
 	for range 7 {
-		spread = append(spread, x.NextSpread())
+		spread = append(spread, x.NextSpread(x.State()))
 	}
 	require.Equal(t, []int{0, 1, 2, 0, 1, 2, 0}, spread)
 	for words, want := range map[int]bool{0: false, 1: true, 2: false, 3: true, 16: false, 17: false, -1: false} {
@@ -168,14 +168,14 @@ func TestExchangeState(t *testing.T) {
 	require.Equal(t, 3, x.State().LiveLen())
 	require.True(t, x.State().IsLive(2))
 	require.False(t, x.State().IsLive(3))
-	require.Zero(t, testing.AllocsPerRun(100, func() { x.NextSpread(); x.State() }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { x.NextSpread(x.State()); x.State() }))
 
 	x.setState(&State{Mode: Sharded, Set: NewSet("images", nodeNames(1), 3), Live: []int{0, 2}})
-	require.ElementsMatch(t, []int{0, 2, 0, 2}, []int{x.NextSpread(), x.NextSpread(), x.NextSpread(), x.NextSpread()})
+	require.ElementsMatch(t, []int{0, 2, 0, 2}, []int{x.NextSpread(x.State()), x.NextSpread(x.State()), x.NextSpread(x.State()), x.NextSpread(x.State())})
 	require.Equal(t, []bool{true, false, true}, []bool{x.State().IsLive(0), x.State().IsLive(1), x.State().IsLive(2)})
-	require.Zero(t, testing.AllocsPerRun(100, func() { x.NextSpread() }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { x.NextSpread(x.State()) }))
 	x.setState(&State{Mode: Sharded, Set: NewSet("images", nodeNames(1), 3), Live: []int{}})
-	require.Equal(t, -1, x.NextSpread())
+	require.Equal(t, -1, x.NextSpread(x.State()))
 }
 
 func TestModeNames(t *testing.T) {

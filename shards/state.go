@@ -127,14 +127,10 @@ func (x *Exchange) groupOf(counts countsFunc) *Group {
 	return x.group.Load()
 }
 
-// NextSpread returns the index of the shard for the next publish through the
-// default exchange, round-robin over the live ones; -1 when there is none. It
-// does not allocate.
-func (x *Exchange) NextSpread() int { return x.NextSpreadOf(x.State()) }
-
-// NextSpreadOf is NextSpread for a caller that goes on to use s, a State of this
-// exchange: the index is one of s.Set.
-func (x *Exchange) NextSpreadOf(s *State) int {
+// NextSpread returns the index, in s.Set, of the shard for the next publish
+// through the default exchange: round-robin over the shards that are live in s,
+// a State of this exchange; -1 when there is none. It does not allocate.
+func (x *Exchange) NextSpread(s *State) int {
 	n := s.LiveLen()
 	if n == 0 {
 		return -1

@@ -117,7 +117,7 @@ func TestWatchNodeDown(t *testing.T) {
 				pass(lookEvery)
 				require.Equal(t, []int{4, 5, 6, 7}, x.State().Live)
 				for range 8 {
-					require.GreaterOrEqual(t, x.NextSpread(), 4)
+					require.GreaterOrEqual(t, x.NextSpread(x.State()), 4)
 				}
 				// Known to be down, it still gets its words when it is back.
 				require.NoError(t, top.BindWords(t.Context(), x, 2))
