@@ -25,6 +25,16 @@ func (s *session) runAsks(asks []router.Ask) {
 			s.help(a.Member.Leave)
 		case router.AskAttached:
 			a.Member.Attached(a.Queue, a.Delta)
+		case router.AskClaim:
+			a.Member.Claim(a.Queue, a.Lent)
+		case router.AskReleased:
+			a.Member.Released(a.Queue, a.Lent)
+		case router.AskAimed:
+			a.Member.Aimed(a.Version)
+		case router.AskUnsettled:
+			if t := s.srv.topology(a.Exchange.Vhost); t != nil {
+				t.Unsettled(a.Exchange, a.Queue, a.Delta)
+			}
 		case router.AskLog:
 			s.log.Warn("finding", zap.String("exchange", a.Exchange.Name), zap.String("text", a.Text))
 		default:
@@ -67,7 +77,7 @@ func (s *session) find(ctx context.Context, a router.Ask) (r router.Answer) {
 	case router.AskJoin:
 		if r.State, r.Counts, r.Err = t.Census(ctx, a.Exchange); r.Err == nil && r.State.Set != nil {
 			r.Member, r.Target, r.Err = t.Group(a.Exchange).Join(ctx, shards.JoinSpec{
-				Node: s.node.Name, Exclusive: a.Exclude, Mode: a.Exchange.Policy.Definition.Consumers,
+				Node: s.node.Name, Exclusive: a.Exclude, Mode: a.Exchange.Policy().Definition.Consumers,
 				Notify: func(to shards.Target) { s.retarget(a.Channel, a.Consumer, to) }})
 		}
 	}

@@ -22,6 +22,14 @@ const (
 	AskLeave
 	// AskAttached: Member's attachments on Queue changed by Delta. Not answered.
 	AskAttached
+	// AskClaim: Member is about to consume Queue, if Lent only to help out there. Not answered.
+	AskClaim
+	// AskReleased: an attachment that was claimed has ended, and all it was given is settled. Not answered.
+	AskReleased
+	// AskAimed: Member goes by its target of Version from now on. Not answered.
+	AskAimed
+	// AskUnsettled: deliveries of basic.get on Queue that are not settled changed by Delta. Not answered.
+	AskUnsettled
 	// AskLog: a finding for the operator (Text). Not answered.
 	AskLog
 )
@@ -40,6 +48,8 @@ type Ask struct {
 	Member   *shards.Member
 	Queue    string
 	Delta    int
+	Lent     bool
+	Version  uint64
 	Text     string
 }
 

@@ -118,7 +118,7 @@ func (c *Conn) redo(ch *channel, f frames.Frame, a Ask) Verdict {
 // cannot be asked.
 func (c *Conn) resolve(ch *channel, f frames.Frame, x *shards.Exchange) Verdict {
 	v := c.redo(ch, f, Ask{Kind: AskResolve, Exchange: x})
-	if _, literal := x.Policy.Literal(); !literal && ch.op != nil {
+	if _, literal := x.Policy().Literal(); !literal && ch.op != nil {
 		ch.op.optional = true
 	}
 	return v

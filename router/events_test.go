@@ -138,7 +138,7 @@ func (p *player) other(w []string) {
 		return
 	}
 	x := p.exchange(w[1])
-	m, to, err := p.topo.Group(x).Join(p.t.Context(), shards.JoinSpec{Exclusive: len(w) > 2, Mode: x.Policy.Definition.Consumers})
+	m, to, err := p.topo.Group(x).Join(p.t.Context(), shards.JoinSpec{Exclusive: len(w) > 2, Mode: x.Policy().Definition.Consumers})
 	require.NoError(p.t, err)
 	p.others = append(p.others, m)
 	p.print(fmt.Sprintf("other %d target %s", len(p.others), names(to.Shards)))

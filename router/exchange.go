@@ -162,7 +162,7 @@ func (c *Conn) bindExchange(ch *channel, f frames.Frame) Verdict {
 	if r == nil || r.Exchange == nil {
 		return Forward
 	}
-	for _, name := range r.Exchange.Policy.Definition.FedBy {
+	for _, name := range r.Exchange.Policy().Definition.FedBy {
 		if name == m.Source {
 			return Forward
 		}

@@ -72,7 +72,7 @@ func (c *Conn) shard(ch *channel, f frames.Frame, x *shards.Exchange, key []byte
 	if st.Words&(1<<(words-1)) == 0 {
 		return c.redo(ch, f, Ask{Kind: AskBindWords, Exchange: x, Words: words})
 	}
-	if x.Policy.Definition.Hash == shards.HashPhash2 {
+	if x.Policy().Definition.Hash == shards.HashPhash2 {
 		ch.hashed = append(ch.hashed, st)
 		ch.pending = append(ch.pending[:0], key...)
 		return Forward
@@ -85,7 +85,7 @@ func (c *Conn) shard(ch *channel, f frames.Frame, x *shards.Exchange, key []byte
 func (c *Conn) spread(ch *channel, f frames.Frame, x *shards.Exchange) Verdict {
 	st := x.State()
 	// When only a pattern matches, the name most likely is an ordinary queue's, and publishing to it must not stop each time.
-	if _, literal := x.Policy.Literal(); st.Mode == shards.Unknown || literal && c.stale(ch, x) {
+	if _, literal := x.Policy().Literal(); st.Mode == shards.Unknown || literal && c.stale(ch, x) {
 		return c.resolve(ch, f, x)
 	}
 	if st.Set == nil || st.Set.Len() == 0 {
@@ -93,7 +93,7 @@ func (c *Conn) spread(ch *channel, f frames.Frame, x *shards.Exchange) Verdict {
 	}
 	if st.RealQueue { // it would get a copy, which nobody reads: consumers of that name get the shards
 		return c.refuse(ch, f, frames.PreconditionFailed, fmt.Sprintf("cannot publish to pseudo-queue '%s' in vhost '%s' through the default exchange: "+
-			"there is a queue of that name too; delete it, or take the policy '%s' off the name", x.Name, x.Vhost, x.Policy.Name))
+			"there is a queue of that name too; delete it, or take the policy '%s' off the name", x.Name, x.Vhost, x.Policy().Name))
 	}
 	i := x.NextSpread(st)
 	if i < 0 { // no shard is there: make them

@@ -61,7 +61,7 @@ func (c *Conn) declareQueue(ch *channel, f frames.Frame) Verdict {
 			"It is the pseudo-queue of a sharded exchange, which consumers share.", x.Name, x.Vhost))
 	}
 	missing := x.State().Mode == shards.Missing
-	if _, literal := x.Policy.Literal(); missing && !literal {
+	if _, literal := x.Policy().Literal(); missing && !literal {
 		ch.last = nil
 		return Forward // only a pattern matches: an ordinary queue until there is such an exchange
 	}
@@ -186,7 +186,7 @@ func (c *Conn) deleteQueue(ch *channel, f frames.Frame) Verdict {
 		return v
 	}
 	return c.refuse(ch, f, frames.PreconditionFailed, fmt.Sprintf("cannot delete pseudo-queue '%s' in vhost '%s': policy '%s' owns its shards; "+
-		"remove the policy, then delete them with 'rabbitmqctl delete_queue'", x.Name, x.Vhost, x.Policy.Name))
+		"remove the policy, then delete them with 'rabbitmqctl delete_queue'", x.Name, x.Vhost, x.Policy().Name))
 }
 
 // refuse answers a request with a channel exception, in its turn.

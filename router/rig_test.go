@@ -162,7 +162,7 @@ func (r *rig) answer(a router.Ask) (out router.Answer) {
 	case router.AskJoin:
 		if out.State, out.Counts, out.Err = r.topo.Census(ctx, a.Exchange); out.Err == nil && out.State.Set != nil {
 			out.Member, out.Target, out.Err = r.topo.Group(a.Exchange).Join(ctx, shards.JoinSpec{
-				Exclusive: a.Exclude, Mode: a.Exchange.Policy.Definition.Consumers,
+				Exclusive: a.Exclude, Mode: a.Exchange.Policy().Definition.Consumers,
 				Notify: func(to shards.Target) { r.retarget(a.Channel, a.Consumer, to) }})
 		}
 	}

@@ -57,7 +57,7 @@ func (p *binding) keys(i int) []string {
 		}
 		return keys
 	}
-	return []string{p.x.Policy.Definition.RoutingKey}
+	return []string{p.x.Policy().Definition.RoutingKey}
 }
 
 // declareShards makes sure of all shards and their bindings, on all nodes at the

@@ -10,7 +10,7 @@ import (
 // and readies the broker for it. A *BrokerError is the client's answer instead.
 // To be followed by Resolve with force after declare-ok.
 func (t *Topology) PrepareDeclare(ctx context.Context, x *Exchange, d ExchangeSpec) (DeclarePlan, error) {
-	if d.Type != ModulusHash && x.Policy.Definition.ExchangeType != ModulusHash {
+	if d.Type != ModulusHash && x.Policy().Definition.ExchangeType != ModulusHash {
 		return DeclarePlan{Type: d.Type}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
@@ -23,7 +23,7 @@ func (t *Topology) PrepareDeclare(ctx context.Context, x *Exchange, d ExchangeSp
 		return t.prepareNew(ctx, x, d)
 	case found.kind == ModulusHash:
 		return DeclarePlan{Type: ModulusHash}, nil
-	case found.ours(x.Policy):
+	case found.ours(x.Policy()):
 		plan := DeclarePlan{Type: directType}
 		// An exchange that has no or another alternate would be inequivalent.
 		if found.alternate && d.AlternateExchange == "" {
@@ -59,7 +59,7 @@ func (t *Topology) prepareNew(ctx context.Context, x *Exchange, d ExchangeSpec) 
 		// With the client's own alternate nothing else tells that it is ours.
 		return DeclarePlan{}, err
 	}
-	if _, literal := x.Policy.Literal(); !literal {
+	if _, literal := x.Policy().Literal(); !literal {
 		return plan, nil
 	}
 	// The rights on an alternate exchange are checked only when the exchange is

@@ -125,7 +125,7 @@ func requireDeclares(t *testing.T, top *Topology, cluster *fakeCluster, x *Excha
 	switch {
 	case plan.Type == ModulusHash:
 		want = Native
-	case plan.Type == "direct" && (asked == ModulusHash || x.Policy.Definition.ExchangeType == ModulusHash):
+	case plan.Type == "direct" && (asked == ModulusHash || x.Policy().Definition.ExchangeType == ModulusHash):
 		want = Sharded
 	}
 	require.Equal(t, want, state.Mode)

@@ -1,6 +1,10 @@
 package shards
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/shardmq/shardmq/shards/coordination"
+)
 
 // reassign plans anew and grants; it returns whom to tell, without self.
 func (g *Group) reassign(self *Member) []notice {
@@ -23,12 +27,12 @@ func (g *Group) reassign(self *Member) []notice {
 
 // plan returns what each of the members that share the shards out ought to hold.
 func (g *Group) plan(members []*Member) [][]string {
-	consumers := make([]Consumer, len(members))
+	consumers := make([]coordination.Consumer, len(members))
 	for i, m := range members {
-		consumers[i] = Consumer{ID: m.id, Node: m.spec.Node, Held: g.indices(m.target.Shards)}
+		consumers[i] = coordination.Consumer{ID: m.id, Node: m.spec.Node, Held: g.indices(m.target.Shards)}
 	}
 	plan := make([][]string, len(members))
-	for i, shards := range Assign(g.set, consumers, g.othersPerShard()) {
+	for i, shards := range coordination.Assign(g.set.shards, consumers, g.othersPerShard(), false) {
 		for _, shard := range shards {
 			plan[i] = append(plan[i], g.set.At(shard).Queue)
 		}

@@ -15,6 +15,8 @@ import (
 type Target struct {
 	Version uint64
 	Shards  []string // queue names in name order; not to be modified
+	// Ordered: a shard must have no consumer at the broker when this one attaches.
+	Ordered bool
 }
 
 // JoinSpec describes a consumer that joins a group.
@@ -262,6 +264,19 @@ func (m *Member) Attached(queue string, delta int) {
 		delete(m.g.leaving, m)
 	}
 }
+
+// Claim reports that the member is about to consume a shard queue, before the
+// broker is asked: until Released the shard is held. Lent says that the shard is
+// another's, and the member only helps out.
+func (m *Member) Claim(queue string, lent bool) {}
+
+// Released reports that what Claim announced is over: the consumer has ended, or
+// never began, and every message it was given is settled.
+func (m *Member) Released(queue string, lent bool) {}
+
+// Aimed reports that the member goes by the target of that version: it claims
+// nothing any more that only earlier targets had.
+func (m *Member) Aimed(version uint64) {}
 
 // setChanged has the members reassigned if the exchange has other shards now.
 func (g *Group) setChanged() {

@@ -66,7 +66,7 @@ func (r *routes) exchanges() []*Exchange {
 // literals returns the exchanges that policies name literally, by name.
 func (r *routes) literals() []*Exchange {
 	return slices.DeleteFunc(r.exchanges(), func(x *Exchange) bool {
-		_, literal := x.Policy.Literal()
+		_, literal := x.Policy().Literal()
 		return !literal
 	})
 }
@@ -160,7 +160,7 @@ func (r *routes) hold(x *Exchange) map[string]*Route {
 
 // addFeeds lists x at the names that feed it. r.mu is held.
 func (r *routes) addFeeds(next map[string]*Route, x *Exchange) {
-	for _, from := range x.Policy.Definition.FedBy {
+	for _, from := range x.Policy().Definition.FedBy {
 		route := next[from]
 		if route == nil {
 			route = r.remember(from)
@@ -183,7 +183,7 @@ func (r *routes) addFeeds(next map[string]*Route, x *Exchange) {
 // and go under a pattern do not pile up. Literally named ones and those with
 // consumers stay.
 func (r *routes) unpin(x *Exchange) {
-	if _, literal := x.Policy.Literal(); literal {
+	if _, literal := x.Policy().Literal(); literal {
 		return
 	}
 	r.mu.Lock()

@@ -76,14 +76,48 @@ func ParseConsumerMode(word string) (ConsumerMode, error) {
 	return 0, fmt.Errorf("unknown consumers mode '%s': use balanced or one", word)
 }
 
+// NodeDown says what becomes of new messages for shards on a node that is down.
+type NodeDown uint8
+
+const (
+	// Reroute hashes their keys again over the shards that are live.
+	Reroute NodeDown = iota
+	// Keep lets the broker nack them.
+	Keep
+)
+
+// String returns the configuration word.
+func (n NodeDown) String() string {
+	if n == Keep {
+		return "keep"
+	}
+	return "reroute"
+}
+
+// ParseNodeDown reads a configuration word; "" is the default, reroute.
+func ParseNodeDown(word string) (NodeDown, error) {
+	switch word {
+	case "", "reroute":
+		return Reroute, nil
+	case "keep":
+		return Keep, nil
+	}
+	return 0, fmt.Errorf("unknown on-node-down '%s': use reroute or keep", word)
+}
+
 // Definition is what a policy says about the exchanges it matches.
 type Definition struct {
-	ShardsPerNode int          // 1..MaxShardsPerNode
-	RoutingKey    string       // binding key of the shards for exchanges of other types
-	Hash          Hash         // places messages on shards
-	Consumers     ConsumerMode // shares shards among consumers
-	ExchangeType  string       // "" or ModulusHash: shard exchanges of whatever type is declared
-	FedBy         []string     // exchanges bound to this one whose publishes carry its shard key
+	ShardsPerNode  int            // 1..MaxShardsPerNode, or 0 when Shards is given
+	Shards         int            // a fixed total over all nodes, under names without a node; 0 = ShardsPerNode counts
+	QueueArguments map[string]any // further arguments the shards are declared with; not to be modified
+	RoutingKey     string         // binding key of the shards for exchanges of other types
+	Hash           Hash           // places messages on shards
+	HashOn         HashOn         // what of a message is hashed
+	Consumers      ConsumerMode   // shares shards among consumers
+	Ordered        bool           // max-consumers-per-shard: 1
+	OnNodeDown     NodeDown       // what becomes of new messages for shards that are down
+	ExchangeType   string         // "" or ModulusHash: shard exchanges of whatever type is declared
+	FedBy          []string       // exchanges bound to this one whose publishes carry its shard key
 }
 
 // PolicyError says what is wrong with a policy.

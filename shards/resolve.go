@@ -190,7 +190,7 @@ func (t *Topology) setUp(ctx context.Context, x *Exchange) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	state := &State{Mode: found.mode(x.Policy), Type: found.kind}
+	state := &State{Mode: found.mode(x.Policy()), Type: found.kind}
 	if state.Mode == Missing {
 		return state, nil
 	}
@@ -229,7 +229,7 @@ func (t *Topology) newSet(ctx context.Context, x *Exchange) (*Set, error) {
 		nodes[i] = name
 	}
 	w := &x.work
-	set := NewSet(x.Name, nodes, x.Policy.Definition.ShardsPerNode)
+	set := NewSet(x.Name, nodes, x.Policy().Definition.ShardsPerNode)
 	switch {
 	case w.set.Same(set):
 		return w.set, nil

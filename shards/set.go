@@ -6,14 +6,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/shardmq/shardmq/shards/coordination"
 )
 
 // Shard is one queue of a sharded exchange.
-type Shard struct {
-	Queue string // "sharding: EXCHANGE - NODE - INDEX"
-	Node  string // cluster node the queue lives on
-	Index int    // 0..shards-per-node-1 within the node
-}
+type Shard = coordination.Shard
 
 // Set is all shards of one exchange over all nodes, sorted by queue name as
 // bytes, so "10" comes before "2": the order the hash counts in. It is immutable
@@ -32,12 +30,19 @@ func NewSet(exchange string, nodes []string, shardsPerNode int) *Set {
 	nodes = slices.Clone(nodes)
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
-	s := &Set{exchange: exchange, generation: 1}
+	var all []Shard
 	for _, node := range nodes {
 		for i := range max(shardsPerNode, 0) {
-			s.shards = append(s.shards, Shard{Queue: QueueName(exchange, node, i), Node: node, Index: i})
+			all = append(all, Shard{Queue: QueueName(exchange, node, i), Node: node, Index: i})
 		}
 	}
+	return SetOf(exchange, 1, all)
+}
+
+// SetOf returns the set of these shards, which it sorts by name; generation is
+// its number.
+func SetOf(exchange string, generation uint64, all []Shard) *Set {
+	s := &Set{exchange: exchange, generation: generation, shards: slices.Clone(all)}
 	slices.SortFunc(s.shards, func(a, b Shard) int { return strings.Compare(a.Queue, b.Queue) })
 	s.keys = make([]string, len(s.shards))
 	s.index = make(map[string]int, len(s.shards))

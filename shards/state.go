@@ -43,8 +43,12 @@ func (m Mode) String() string {
 // publishes a new State.
 type State struct {
 	Mode Mode
-	// Set is nil until the shards are declared.
+	// Set is what publishes are hashed over; nil until the shards are declared.
 	Set *Set
+	// All is what consumers, gets, purges and counts concern: Set, and while the
+	// number of shards changes also the shards to come and those to go. nil means
+	// Set alone.
+	All *Set
 	// Words has bit w-1 set when the shard keys of w words are bound.
 	Words uint32
 	// RealQueue: a queue with the exchange's own name exists, so spreading
@@ -56,6 +60,19 @@ type State struct {
 	// look, ascending; nil means all of Set, an empty one none.
 	Live []int
 }
+
+// Covered returns the shards that consumers, gets and counts concern: All, or Set;
+// nil when there are none.
+func (s *State) Covered() *Set {
+	if s.All != nil {
+		return s.All
+	}
+	return s.Set
+}
+
+// Place returns the index, in s.Set, of the shard for a hash value. Set must not
+// be empty. It does not allocate.
+func (s *State) Place(h uint64) int { return s.Set.Pick(h) }
 
 // LiveLen returns how many shards are live.
 func (s *State) LiveLen() int {
@@ -92,8 +109,8 @@ var unknownState = &State{Mode: Unknown}
 // exported fields do not change; its methods are safe for concurrent use.
 type Exchange struct {
 	Name, Vhost string
-	Policy      *Policy
 
+	policy atomic.Pointer[Policy]
 	state  atomic.Pointer[State]
 	spread atomic.Uint64
 	group  atomic.Pointer[Group]
@@ -104,10 +121,15 @@ type Exchange struct {
 
 // newExchange returns an exchange in state Unknown.
 func newExchange(name, vhost string, policy *Policy) *Exchange {
-	x := &Exchange{Name: name, Vhost: vhost, Policy: policy}
+	x := &Exchange{Name: name, Vhost: vhost}
+	x.policy.Store(policy)
 	x.state.Store(unknownState)
 	return x
 }
+
+// Policy returns the policy that decides for the exchange. It is replaced when
+// the configuration is reloaded.
+func (x *Exchange) Policy() *Policy { return x.policy.Load() }
 
 // State returns what is known of the exchange: never nil, never to be modified.
 func (x *Exchange) State() *State {

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/shardmq/shardmq/shards/coordination"
 )
 
 // ErrUnreachable is matched by the errors of a Broker that gave no answer: the
@@ -72,6 +74,15 @@ func NewTopology(vhost string, policies *Policies, brokers []Broker, log Logger)
 	t.routes.init(vhost, policies)
 	return t
 }
+
+// Coordinate has the topology decide together with the other proxies of tr. It
+// is to be called before Start, Resolve and Group; without it the proxy decides
+// for itself alone. Close closes tr.
+func (t *Topology) Coordinate(tr coordination.Transport) {}
+
+// Unsettled reports that deliveries of basic.get on a shard queue that await
+// their acknowledgement have become more or fewer by delta.
+func (t *Topology) Unsettled(x *Exchange, queue string, delta int) {}
 
 // Start begins, in the background, to set up the existing exchanges that
 // policies name literally, and to look after all that are set up, until ctx ends

@@ -45,7 +45,7 @@ func (t *Topology) watch(ctx context.Context) {
 // look sets an exchange up again if it is not what it is taken for, or if full.
 func (t *Topology) look(ctx context.Context, x *Exchange, full bool, r *round) {
 	state := x.State()
-	_, literal := x.Policy.Literal()
+	_, literal := x.Policy().Literal()
 	if t.pending(x) || state.Set == nil && !literal {
 		return
 	}

@@ -1,4 +1,4 @@
-package shards
+package coordination
 
 import (
 	"fmt"
@@ -19,9 +19,9 @@ func nodeNames(n int) []string {
 }
 
 // requireBalanced checks what Assign promises of any result.
-func requireBalanced(t require.TestingT, set *Set, got [][]int, consumers int) {
+func requireBalanced(t require.TestingT, set []Shard, got [][]int, consumers int) {
 	require.Len(t, got, consumers)
-	perShard := make([]int, set.Len())
+	perShard := make([]int, len(set))
 	perConsumer := make([]int, consumers)
 	for c, shards := range got {
 		require.True(t, slices.IsSorted(shards))
@@ -33,7 +33,7 @@ func requireBalanced(t require.TestingT, set *Set, got [][]int, consumers int) {
 	if consumers == 0 {
 		return
 	}
-	if consumers <= set.Len() {
+	if consumers <= len(set) {
 		for s, n := range perShard {
 			require.Equal(t, 1, n, "owners of shard %d", s)
 		}
@@ -60,8 +60,8 @@ func moves(consumers []Consumer, got [][]int) int {
 }
 
 // fewestMoves tries every balanced assignment.
-func fewestMoves(set *Set, consumers []Consumer) int {
-	items, bins := set.Len(), len(consumers)
+func fewestMoves(set []Shard, consumers []Consumer) int {
+	items, bins := len(set), len(consumers)
 	moved := func(item, bin int) bool { return !slices.Contains(consumers[bin].Held, item) }
 	if bins > items {
 		items, bins = bins, items
@@ -97,13 +97,13 @@ func drawSet(t *rapid.T, nodes, perNode int) *Set {
 
 // drawConsumers draws consumers that hold any shards at all, also the same ones
 // and some that do not exist.
-func drawConsumers(t *rapid.T, set *Set, most int) []Consumer {
+func drawConsumers(t *rapid.T, set []Shard, most int) []Consumer {
 	consumers := make([]Consumer, rapid.IntRange(0, most).Draw(t, "consumers"))
 	for i := range consumers {
 		consumers[i] = Consumer{
 			ID:   uint64(i + 1),
 			Node: rapid.SampledFrom(append(nodeNames(3), "")).Draw(t, "node"),
-			Held: rapid.SliceOfN(rapid.IntRange(-1, set.Len()), 0, 4).Draw(t, "held"),
+			Held: rapid.SliceOfN(rapid.IntRange(-1, len(set)), 0, 4).Draw(t, "held"),
 		}
 	}
 	return consumers
@@ -113,7 +113,7 @@ func TestAssignBalancedWithFewestMoves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := drawSet(t, 3, 2)
 		consumers := drawConsumers(t, set, 6)
-		external := rapid.SliceOfN(rapid.Uint32Range(0, 3), 0, set.Len()).Draw(t, "external")
+		external := rapid.SliceOfN(rapid.Uint32Range(0, 3), 0, len(set)).Draw(t, "external")
 		got := Assign(set, consumers, external)
 		requireBalanced(t, set, got, len(consumers))
 		require.Equal(t, got, Assign(set, consumers, external), "deterministic")
@@ -143,7 +143,7 @@ func TestAssignJoinAndLeaveMoveLittle(t *testing.T) {
 			} else {
 				node := rapid.SampledFrom(nodeNames(5)).Draw(t, "node")
 				consumers = append(consumers, Consumer{ID: id, Node: node})
-				limit = max(set.Len()/len(consumers), 1) // its fair share
+				limit = max(len(set)/len(consumers), 1) // its fair share
 			}
 			got := Assign(set, consumers, nil)
 			requireBalanced(t, set, got, len(consumers))
@@ -169,7 +169,7 @@ func TestAssignLocality(t *testing.T) {
 		// To hold every local shard and no other makes "moves" count distance.
 		near := slices.Clone(consumers)
 		for i := range near {
-			for s := range set.Len() {
+			for s := range len(set) {
 				if set.At(s).Node == near[i].Node {
 					near[i].Held = append(near[i].Held, s)
 				}

@@ -1,4 +1,4 @@
-package shards
+package coordination
 
 import (
 	"cmp"
@@ -18,19 +18,20 @@ type Consumer struct {
 //   - At most as many consumers as shards: every shard has exactly one owner, and
 //     consumers' counts differ by at most one.
 //   - More consumers than shards: every consumer has exactly one shard, and
-//     shards' counts differ by at most one.
+//     shards' counts differ by at most one. But if ordered, every shard still has
+//     exactly one owner, and consumers that are too many have none.
 //
 // consumers are in join order; external is the number of other consumers per
 // shard, nil for none, and only breaks ties when there are more consumers than
 // shards. The result is parallel to consumers, each sorted. What has to move goes
 // to shards on the consumer's own node first, then to the least loaded, then by
 // name.
-func Assign(set *Set, consumers []Consumer, external []uint32) [][]int {
+func Assign(set []Shard, consumers []Consumer, external []uint32, ordered bool) [][]int {
 	result := make([][]int, len(consumers))
-	if set == nil || set.Len() == 0 || len(consumers) == 0 {
+	if len(set) == 0 || len(consumers) == 0 {
 		return result
 	}
-	if len(consumers) <= set.Len() {
+	if ordered || len(consumers) <= len(set) {
 		for shard, owner := range assignShards(set, consumers) {
 			result[owner] = append(result[owner], shard)
 		}
@@ -43,8 +44,8 @@ func Assign(set *Set, consumers []Consumer, external []uint32) [][]int {
 }
 
 // assignShards gives every shard an owner: items are shards, bins are consumers.
-func assignShards(set *Set, consumers []Consumer) []int {
-	shards := set.Len()
+func assignShards(set []Shard, consumers []Consumer) []int {
+	shards := len(set)
 	p := newPacking(shards, len(consumers))
 	for c, consumer := range consumers {
 		p.binNode[c] = consumer.Node
@@ -53,7 +54,7 @@ func assignShards(set *Set, consumers []Consumer) []int {
 		}
 	}
 	for shard := range shards {
-		p.itemNode[shard] = set.At(shard).Node
+		p.itemNode[shard] = set[shard].Node
 		p.preferLocal(shard)
 	}
 	p.retain(retainOrder(set, consumers, p))
@@ -63,7 +64,7 @@ func assignShards(set *Set, consumers []Consumer) []int {
 
 // retainOrder lists the shards, those that had better stay where they are first:
 // local to a holder; else not local to a consumer that is short of shards.
-func retainOrder(set *Set, consumers []Consumer, p *packing) []int {
+func retainOrder(set []Shard, consumers []Consumer, p *packing) []int {
 	short := make(map[string]bool)
 	for _, consumer := range consumers {
 		if len(heldIn(set, consumer)) < p.floor {
@@ -89,10 +90,10 @@ func retainOrder(set *Set, consumers []Consumer, p *packing) []int {
 
 // assignConsumers gives every consumer a shard: items are consumers, bins are
 // shards.
-func assignConsumers(set *Set, consumers []Consumer, external []uint32) []int {
-	p := newPacking(len(consumers), set.Len())
-	for shard := range set.Len() {
-		p.binNode[shard] = set.At(shard).Node
+func assignConsumers(set []Shard, consumers []Consumer, external []uint32) []int {
+	p := newPacking(len(consumers), len(set))
+	for shard := range set {
+		p.binNode[shard] = set[shard].Node
 		if shard < len(external) {
 			p.extra[shard] = int(external[shard])
 		}
@@ -115,8 +116,8 @@ func assignConsumers(set *Set, consumers []Consumer, external []uint32) []int {
 
 // heldIn returns the shards a consumer holds that are in the set, sorted, each
 // once.
-func heldIn(set *Set, c Consumer) []int {
-	held := slices.DeleteFunc(slices.Clone(c.Held), func(i int) bool { return i < 0 || i >= set.Len() })
+func heldIn(set []Shard, c Consumer) []int {
+	held := slices.DeleteFunc(slices.Clone(c.Held), func(i int) bool { return i < 0 || i >= len(set) })
 	slices.Sort(held)
 	return slices.Compact(held)
 }

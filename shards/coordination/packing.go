@@ -1,4 +1,4 @@
-package shards
+package coordination
 
 import "slices"
 
