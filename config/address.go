@@ -3,8 +3,11 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/shardmq/shardmq/shards/discovery"
 )
 
 // CheckListen checks the address of a listener: "host:port", or ":port" for
@@ -17,6 +20,50 @@ func CheckListen(address string) error {
 // CheckNode checks the address of a RabbitMQ node: "host:port".
 func CheckNode(address string) error {
 	return checkAddress(address, "rabbit-a.example:5672", 1, true)
+}
+
+// AdminExample is the address of the admin listener in examples.
+const AdminExample = "127.0.0.1:15673"
+
+// CheckAdmin checks the address of the admin listener: "host:port".
+func CheckAdmin(address string) error {
+	return checkAddress(address, AdminExample, 0, false)
+}
+
+// CheckNodeTemplate checks a template of node names: a name with {host} or
+// {fqdn} where a host's short or full name goes.
+func CheckNodeTemplate(template string) error {
+	if discovery.CheckNodeName(template) != nil {
+		return fmt.Errorf("is %q; give a node's name with {host} for the host's short name or {fqdn} for its full one, e.g. %s",
+			clip(template), DefaultNodeName)
+	}
+	return nil
+}
+
+// CheckHostTemplate checks a template of nodes' hosts, which has {host} or {fqdn}
+// for the short or full host in a node's name.
+func CheckHostTemplate(template string) error {
+	if discovery.CheckNodeName("rabbit@"+template) != nil {
+		return fmt.Errorf("is %q; give a host with {host} for the first part of the host in the node's name or {fqdn} for all of it, "+
+			"e.g. {host}.rabbit.example", clip(template))
+	}
+	return nil
+}
+
+// CheckManagement checks the URL of a management API. Errors do not repeat it:
+// it may hold a password.
+func CheckManagement(text string) error {
+	const form = "e.g. http://a:15672"
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return fmt.Errorf("is no http:// or https:// URL; give the management API's, %s", form)
+	case u.User != nil:
+		return fmt.Errorf("has a user in it; give username and password as keys of their own")
+	case u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("has parameters after ? or #; give the management API's address alone, %s", form)
+	}
+	return nil
 }
 
 func checkAddress(address, example string, leastPort int, needHost bool) error {

@@ -25,7 +25,8 @@ func (p *parser) policy(c *Config, r *policy, at place) {
 	if r.pattern == "" || !p.pattern(r, at) {
 		return
 	}
-	if r.name == "" || r.vhost == "" || r.definition.ShardsPerNode == 0 || slices.Contains(r.definition.FedBy, "") {
+	d := &r.definition
+	if r.name == "" || r.vhost == "" || d.ShardsPerNode == 0 && d.Shards == 0 || slices.Contains(d.FedBy, "") {
 		return // reported already
 	}
 	pol, err := shards.NewPolicy(r.name, r.vhost, r.pattern, r.priority, r.definition)
@@ -75,10 +76,13 @@ func crossCheck(p *parser, c *Config) {
 		path := fmt.Sprintf("upstream.nodes[%d]", i)
 		addresses.add(p, path+".address", n.Address, "list each node once")
 		names.add(p, path+".name", n.Name, "give each node the name that rabbitmqctl status shows")
-		if _, given := p.lines[path+".name"]; !given && len(c.Upstream.Nodes) > 1 {
+		if _, given := p.lines[path+".name"]; !given && (len(c.Upstream.Nodes) > 1 || c.Upstream.Discovery != nil) {
 			p.problem(p.line(path), path+".name", "is missing; with more than one node each needs its name, "+
 				"as rabbitmqctl status shows it, e.g. name: rabbit@a")
 		}
+	}
+	if _, port, err := net.SplitHostPort(c.Admin.Address); err == nil && port != "0" {
+		listeners.add(p, "admin.address", c.Admin.Address, "give each listener an address of its own")
 	}
 	p.shardNames(c)
 }
@@ -91,14 +95,27 @@ func (p *parser) shardNames(c *Config) {
 		if !ok {
 			continue
 		}
+		d := &pol.Definition
+		if d.Shards > 0 {
+			p.shardName(i, shards.QueueNameFixed(exchange, d.Shards-1), "")
+			continue
+		}
 		for _, n := range c.Upstream.Nodes {
-			if size := len(shards.QueueName(exchange, n.Name, pol.Definition.ShardsPerNode-1)); n.Name != "" && size > maxName {
-				p.faultAt(p.policyPaths[i]+".pattern", "makes queue names of %d bytes on node %s; "+
-					"AMQP allows %d, so choose a shorter exchange name", size, n.Name, maxName)
+			if n.Name != "" && p.shardName(i, shards.QueueName(exchange, n.Name, d.ShardsPerNode-1), " on node "+n.Name) {
 				break
 			}
 		}
 	}
+}
+
+// shardName reports a queue name of policy i that is too long.
+func (p *parser) shardName(i int, name, where string) bool {
+	if len(name) <= maxName {
+		return false
+	}
+	p.faultAt(p.policyPaths[i]+".pattern", "makes queue names of %d bytes%s; "+
+		"AMQP allows %d, so choose a shorter exchange name", len(name), where, maxName)
+	return true
 }
 
 // unique finds values that are given more than once.

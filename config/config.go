@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/shardmq/shardmq/shards"
+	"github.com/shardmq/shardmq/shards/discovery"
 )
 
 // Values that hold where neither the file nor a flag says otherwise.
@@ -29,8 +30,11 @@ const (
 	DefaultDialTimeout      = 5 * time.Second
 	DefaultHandshakeTimeout = 10 * time.Second
 	DefaultDrainTimeout     = 10 * time.Second
-	DefaultLogLevel         = "info"
-	DefaultLogFormat        = "console"
+	// DefaultDiscoveryInterval is the time between two looks for nodes.
+	DefaultDiscoveryInterval = discovery.DefaultInterval
+	DefaultNodeName          = "rabbit@{host}"
+	DefaultLogLevel          = "info"
+	DefaultLogFormat         = "console"
 )
 
 // maxFileSize bounds what Load reads: far more than any real configuration,
@@ -43,6 +47,7 @@ type Config struct {
 	Upstream  Upstream
 	Proxy     Proxy
 	Policies  []*shards.Policy // in the order of the file
+	Admin     Admin
 	Log       Log
 }
 
@@ -53,7 +58,10 @@ type Listener struct {
 
 // Upstream is the RabbitMQ that the proxy stands before.
 type Upstream struct {
-	Nodes       []Node
+	Nodes       []Node     // those listed; at least one unless Discovery is set
+	Discovery   *Discovery // nil: there are no other nodes
+	Zone        string     // that this proxy is in; "" = none
+	Prefer      Prefer
 	Control     Control
 	DialTimeout time.Duration
 }
@@ -63,6 +71,45 @@ type Upstream struct {
 type Node struct {
 	Name    string
 	Address string
+	Zone    string // "" = none
+}
+
+// Prefer says which node a client's connection goes to.
+type Prefer string
+
+// The ways to choose a node. Nodes that cannot be reached are always tried last.
+const (
+	LeastConnections Prefer = "least-connections" // the one with the fewest clients of this proxy
+	PreferZone       Prefer = "zone"              // of the nodes in the proxy's zone, else of all, the one with the fewest
+	ListOrder        Prefer = "list-order"        // the first listed
+)
+
+// Discovery says how nodes are found that the file does not list: by one of SRV
+// and Management, the other is nil.
+type Discovery struct {
+	SRV        *SRV
+	Management *Management
+	Interval   time.Duration
+}
+
+// SRV finds nodes in DNS.
+type SRV struct {
+	Name     string // of the SRV records
+	NodeName string // with {host} and {fqdn} for a target's short and full host name
+}
+
+// Management finds nodes through RabbitMQ's management API.
+type Management struct {
+	URL      string
+	Username string // "" = those of Control, as is Password
+	Password Secret
+	Host     string // with {host} and {fqdn} for the short and full host in a node's name; "" = {fqdn}
+	Port     int    // of AMQP on every node; 0 = what the API says
+}
+
+// Admin is the HTTP listener for health checks and metrics.
+type Admin struct {
+	Address string // "" = none
 }
 
 // Control holds the credentials of the proxy's own connections.
@@ -90,6 +137,7 @@ func Default() *Config {
 		Listeners: []Listener{{Address: DefaultListen}},
 		Upstream: Upstream{
 			Control:     Control{Username: DefaultUsername, Password: DefaultPassword},
+			Prefer:      LeastConnections,
 			DialTimeout: DefaultDialTimeout,
 		},
 		Proxy: Proxy{HandshakeTimeout: DefaultHandshakeTimeout, DrainTimeout: DefaultDrainTimeout},
@@ -99,11 +147,20 @@ func Default() *Config {
 // Load reads the file at path and expands environment variables with
 // os.LookupEnv. Whatever is wrong with the file comes back as Problems.
 func Load(path string) (*Config, error) {
+	data, err := ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, data, os.LookupEnv)
+}
+
+// ReadFile returns a configuration file's content. Errors are Problems.
+func ReadFile(path string) ([]byte, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return nil, Problems{{File: path, Text: err.Error()}}
 	}
-	return Parse(path, data, os.LookupEnv)
+	return data, nil
 }
 
 func readFile(path string) ([]byte, error) {

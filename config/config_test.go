@@ -70,6 +70,7 @@ func TestMinimalFileHasDefaults(t *testing.T) {
 	want := Default()
 	want.Upstream.Nodes = []Node{{Address: "localhost:5672"}}
 	require.Equal(t, want, c)
+	require.Empty(t, c.Admin.Address, "off")
 	require.Equal(t, []Listener{{":5673"}}, c.Listeners)
 	require.Equal(t, 5*time.Second, c.Upstream.DialTimeout)
 	require.Equal(t, 10*time.Second, c.Proxy.HandshakeTimeout)
@@ -84,14 +85,20 @@ func TestFullFile(t *testing.T) {
 	require.Equal(t, &Config{
 		Listeners: []Listener{{":5672"}, {"[::1]:15672"}, {"127.0.0.1:0"}},
 		Upstream: Upstream{
-			Nodes:       []Node{{"rabbit@a", "a:5672"}, {"rabbit@b", "b:5672"}},
+			Nodes: []Node{{"rabbit@a", "a:5672", "east"}, {"rabbit@b", "b:5672", "west"}},
+			Discovery: &Discovery{
+				SRV:      &SRV{Name: "_amqp._tcp.rabbit.example", NodeName: "bunny@{fqdn}"},
+				Interval: 30 * time.Second,
+			},
+			Zone: "east", Prefer: PreferZone,
 			Control:     Control{"shardmq", "p$$w${HOST}: {x}"},
 			DialTimeout: 2 * time.Second,
 		},
 		Proxy: Proxy{3500 * time.Millisecond, time.Minute},
+		Admin: Admin{"127.0.0.1:15673"},
 		Log:   Log{"debug", "json"},
 	}, c)
-	require.Len(t, policies, 2)
+	require.Len(t, policies, 5)
 	require.Equal(t, shards.Definition{ShardsPerNode: 4, RoutingKey: "1234"}, policies[0].Definition)
 	p := policies[1]
 	require.Equal(t, "images", p.Name)
@@ -101,7 +108,30 @@ func TestFullFile(t *testing.T) {
 	require.Equal(t, shards.Definition{
 		ShardsPerNode: 8, Hash: shards.HashPhash2, Consumers: shards.One,
 		ExchangeType: shards.ModulusHash, FedBy: []string{"uploads", "feed", "costs $5"},
+		OnNodeDown: shards.Keep, HashOn: shards.HashOn{Source: shards.OnCorrelationID},
 	}, p.Definition)
+	require.Equal(t, shards.Definition{
+		Shards: 6, Ordered: true, HashOn: shards.HashOn{Source: shards.OnHeader, Header: "tenant"},
+		QueueArguments: map[string]any{
+			"x-queue-type": "quorum", "x-max-length": int64(1_000_000), "x-single-active-consumer": true,
+			"x-dead-letter-exchange": "feed.dead", "x-dead-letter-routing-key": "1",
+		},
+	}, policies[2].Definition)
+	on := policies[3].Definition.HashOn
+	require.Equal(t, shards.OnCapture, on.Source)
+	require.Equal(t, `^([^.]*)\.`, on.Re.String())
+	require.Equal(t, shards.HashOn{Source: shards.OnMessageID}, policies[4].Definition.HashOn)
+}
+
+func TestDiscoveryInsteadOfNodes(t *testing.T) {
+	c, err := parseFile(t, "testdata/good/discovery.yaml")
+	require.NoError(t, err)
+	require.Empty(t, c.Upstream.Nodes)
+	require.Equal(t, LeastConnections, c.Upstream.Prefer)
+	require.Equal(t, &Discovery{
+		Management: &Management{URL: "http://rabbit.example:15672", Username: "monitor", Password: "p$$w${HOST}: {x}", Host: "{host}.rabbit.example", Port: 5673},
+		Interval:   DefaultDiscoveryInterval,
+	}, c.Upstream.Discovery)
 }
 
 func TestAliases(t *testing.T) {
@@ -148,7 +178,7 @@ func FuzzParse(f *testing.F) {
 		c, err := Parse("f.yaml", data, environment)
 		if err == nil {
 			require.NotEmpty(t, c.Listeners)
-			require.NotEmpty(t, c.Upstream.Nodes)
+			require.True(t, len(c.Upstream.Nodes) > 0 || c.Upstream.Discovery != nil)
 			return
 		}
 		for line := range strings.Lines(err.Error()) {

@@ -48,14 +48,28 @@ func (p *parser) fault(at place, format string, args ...any) {
 	p.problem(at.node.Line, at.path, format, args...)
 }
 
-// faultAt reports a problem of the value with that path; a path that the file
-// does not have counts for line 1.
+// faultAt reports a problem of the value with that path; where the file does not
+// have it, the line is that of what it would be in.
 func (p *parser) faultAt(path, format string, args ...any) {
 	p.problem(p.line(path), path, format, args...)
 }
 
-// line returns the line of the value with that path.
-func (p *parser) line(path string) int { return max(p.lines[path], 1) }
+// line returns the line of the value with that path, else of what it would be in.
+func (p *parser) line(path string) int {
+	for path != "" {
+		if line, ok := p.lines[path]; ok {
+			return line
+		}
+		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
+	}
+	return 1
+}
+
+// given reports whether the mapping at a place has the key.
+func (p *parser) given(at place, key string) bool {
+	_, ok := p.lines[at.key(key)]
+	return ok
+}
 
 // document parses data and returns the top-level value.
 func (p *parser) document(data []byte) (*yaml.Node, bool) {

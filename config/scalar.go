@@ -19,6 +19,7 @@ type scalar struct {
 	want string
 	// number says that plain YAML numbers are accepted, whole ones only.
 	number bool
+	any    bool // truth values are accepted as well as numbers and text
 	secret bool // never shown in a message
 	set    func(v string) error
 }
@@ -69,7 +70,7 @@ func (s scalar) expand(p *parser, at place) (v string, expanded, ok bool) {
 func (s scalar) typed(p *parser, at place, expanded bool) bool {
 	tag := at.node.ShortTag()
 	switch {
-	case tag == "!!str" && (!s.number || expanded), s.number && tag == "!!int":
+	case tag == "!!str" && (!s.number || expanded), (s.number || s.any) && tag == "!!int", s.any && tag == "!!bool":
 		return true
 	case s.secret:
 		p.fault(at, "is not text; give %s, in quotes", s.want)

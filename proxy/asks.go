@@ -15,19 +15,33 @@ const (
 	askTimeout  = 10 * time.Second
 	tickEvery   = 5 * time.Second
 	rotateEvery = 200 * time.Millisecond
+
+	// lendEvery is how often idle consumers look whether they can help out, lendSeldom the same while nothing waits anywhere, and lendMaxAge how old
+	// the counts may be that they go by: two looks are two readings.
+	lendEvery  = time.Second
+	lendSeldom = 2 * time.Second
+	lendMaxAge = 500 * time.Millisecond
+
+	// lateRelease is how long a broker may take to requeue what a lost connection had not acknowledged.
+	lateRelease = time.Second
 )
 
-// runAsks sees to the router's questions. mu is held; whatever may take time runs in a goroutine of its own.
+// runAsks sees to the router's questions. mu is held; whatever may take time runs in a goroutine of its own. What members are told they are told
+// here and in order, before the frames go out that it is about: the consumers' group must not grant a shard to others that is being consumed.
 func (s *session) runAsks(asks []router.Ask) {
 	for _, a := range asks {
 		switch a.Kind {
 		case router.AskLeave:
-			s.help(a.Member.Leave)
+			a.Member.Leave()
 		case router.AskAttached:
 			a.Member.Attached(a.Queue, a.Delta)
 		case router.AskClaim:
 			a.Member.Claim(a.Queue, a.Lent)
 		case router.AskReleased:
+			if a.Late {
+				time.AfterFunc(lateRelease, func() { a.Member.Released(a.Queue, a.Lent) })
+				continue
+			}
 			a.Member.Released(a.Queue, a.Lent)
 		case router.AskAimed:
 			a.Member.Aimed(a.Version)
@@ -75,13 +89,29 @@ func (s *session) find(ctx context.Context, a router.Ask) (r router.Answer) {
 	case router.AskCounts:
 		r.State, r.Counts, r.Err = t.Census(ctx, a.Exchange)
 	case router.AskJoin:
-		if r.State, r.Counts, r.Err = t.Census(ctx, a.Exchange); r.Err == nil && r.State.Set != nil {
-			r.Member, r.Target, r.Err = t.Group(a.Exchange).Join(ctx, shards.JoinSpec{
-				Node: s.node.Name, Exclusive: a.Exclude, Mode: a.Exchange.Policy().Definition.Consumers,
-				Notify: func(to shards.Target) { s.retarget(a.Channel, a.Consumer, to) }})
-		}
+		s.join(ctx, t, a, &r)
 	}
 	return r
+}
+
+// join makes a client's consumer a member of its exchange's group.
+func (s *session) join(ctx context.Context, t *shards.Topology, a router.Ask, r *router.Answer) {
+	if r.State, r.Counts, r.Err = t.Census(ctx, a.Exchange); r.Err != nil || r.State.Set == nil {
+		return
+	}
+	r.Member, r.Target, r.Err = t.Group(a.Exchange).Join(ctx, shards.JoinSpec{
+		Node: s.node.Name, Exclusive: a.Exclude, Mode: a.Exchange.Policy().Definition.Consumers,
+		Notify: func(to shards.Target) { s.retarget(a.Channel, a.Consumer, to) }})
+	if r.Err == nil && r.Target.Ordered {
+		// Counts from before the grant do not tell whether a former owner is gone. Without new ones nothing is attached yet.
+		state, counts, err := t.Census(ctx, a.Exchange)
+		if err != nil {
+			counts = nil
+		} else {
+			r.State = state
+		}
+		r.Counts = counts
+	}
 }
 
 // retarget hands a consumer its new target. The group calls it from other sessions' goroutines, so it must not wait here.
@@ -129,6 +159,14 @@ func (s *session) keepTime() {
 		s.turning = true
 		time.AfterFunc(rotateEvery, s.rotate)
 	}
+	if !s.lending && s.rt.HasLenders() {
+		s.lending = true
+		wait := lendEvery
+		if s.calm {
+			wait = lendSeldom
+		}
+		time.AfterFunc(wait, s.lend)
+	}
 }
 
 func (s *session) tick() {
@@ -145,34 +183,52 @@ func (s *session) tick() {
 // rotate has the consumers looked at that have fewer attachments than shards.
 func (s *session) rotate() {
 	defer s.guard()
-	ctx, cancel := context.WithTimeout(s.ctx, askTimeout)
-	defer cancel()
-	for _, x := range s.rotating() {
-		t := s.srv.topology(x.Vhost)
-		if t == nil {
-			continue
-		}
-		set, counts, err := t.RecentCounts(ctx, x, countsMaxAge)
-		if err != nil || set == nil || len(counts) != set.Len() {
-			continue // the node is away; the next turn sees
-		}
-		s.turn(x, set, counts)
-	}
+	s.look(s.rt.Rotating, countsMaxAge, s.rt.Rotate)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turning = false
 	s.keepTime()
 }
 
-func (s *session) rotating() []*shards.Exchange {
+// lend has idle consumers look where they can help out.
+func (s *session) lend() {
+	defer s.guard()
+	calm := true
+	s.look(s.rt.Lenders, lendMaxAge, func(x *shards.Exchange, set *shards.Set, counts []shards.Count) {
+		calm = !s.rt.Lend(x, set, counts) && calm
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.rt.Rotating()
+	s.lending, s.calm = false, calm
+	s.keepTime()
 }
 
-func (s *session) turn(x *shards.Exchange, set *shards.Set, counts []shards.Count) {
+// look reads the counts of exchanges and hands them to the router. Both functions are called with mu held.
+func (s *session) look(which func() []*shards.Exchange, maxAge time.Duration, fn func(*shards.Exchange, *shards.Set, []shards.Count)) {
+	ctx, cancel := context.WithTimeout(s.ctx, askTimeout)
+	defer cancel()
+	s.mu.Lock()
+	xs := which()
+	s.mu.Unlock()
+	for _, x := range xs {
+		t := s.srv.topology(x.Vhost)
+		if t == nil {
+			continue
+		}
+		set, counts, err := t.RecentCounts(ctx, x, maxAge)
+		if err != nil || set == nil || len(counts) != set.Len() {
+			continue // the node is away; the next turn sees
+		}
+		s.seen(fn, x, set, counts)
+	}
+}
+
+func (s *session) seen(fn func(*shards.Exchange, *shards.Set, []shards.Count), x *shards.Exchange, set *shards.Set, counts []shards.Count) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rt.Rotate(x, set, counts)
+	if s.ctx.Err() != nil {
+		return
+	}
+	fn(x, set, counts)
 	s.after(nil)
 }

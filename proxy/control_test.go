@@ -23,16 +23,17 @@ type fakeControl struct {
 
 var _ shards.Broker = (*fakeControl)(nil)
 
-func (*fakeControl) Node() string                                               { return "rabbit@fake" }
-func (*fakeControl) NodeName(context.Context) (string, error)                   { return "rabbit@fake", nil }
-func (*fakeControl) Version(context.Context) (string, error)                    { return "3.10.8", nil }
-func (*fakeControl) DeclareExchange(context.Context, shards.ExchangeSpec) error { return nil }
-func (*fakeControl) ExchangeExists(context.Context, string) (bool, error)       { return true, nil }
-func (*fakeControl) DeleteExchange(context.Context, string) error               { return nil }
-func (*fakeControl) DeclareQueue(context.Context, shards.QueueSpec) error       { return nil }
-func (*fakeControl) BindQueue(context.Context, string, string, string) error    { return nil }
-func (*fakeControl) UnbindQueue(context.Context, string, string, string) error  { return nil }
-func (*fakeControl) Close() error                                               { return nil }
+func (*fakeControl) Node() string                                                    { return "rabbit@fake" }
+func (*fakeControl) NodeName(context.Context) (string, error)                        { return "rabbit@fake", nil }
+func (*fakeControl) Version(context.Context) (string, error)                         { return "3.10.8", nil }
+func (*fakeControl) DeclareExchange(context.Context, shards.ExchangeSpec) error      { return nil }
+func (*fakeControl) ExchangeExists(context.Context, string) (bool, error)            { return true, nil }
+func (*fakeControl) DeleteExchange(context.Context, string) error                    { return nil }
+func (*fakeControl) DeclareQueue(context.Context, shards.QueueSpec) error            { return nil }
+func (*fakeControl) BindQueue(context.Context, string, string, string) error         { return nil }
+func (*fakeControl) UnbindQueue(context.Context, string, string, string) error       { return nil }
+func (*fakeControl) DeleteQueue(context.Context, string, bool, bool) (uint32, error) { return 0, nil }
+func (*fakeControl) Close() error                                                    { return nil }
 
 func (*fakeControl) QueueCount(_ context.Context, name string) (shards.Count, error) {
 	if name == testExchange {
@@ -88,5 +89,5 @@ func startSharded(t *testing.T, c *fakeControl) *rig {
 	t.Helper()
 	topology := testTopology(t, c)
 	return startPrepared(t, func(o *Options) { o.Policies = testPolicies(t) },
-		func(s *server) { s.vhosts["/"] = topology })
+		func(s *server) { s.vhosts["/"] = &vhost{name: "/", topology: topology} })
 }

@@ -15,6 +15,9 @@ import (
 // avoidFor is how long a node that could not be reached is tried after all others.
 const avoidFor = 2 * time.Second
 
+// noneKnown is why no node can be reached before discovery has found one.
+const noneKnown = "none is known yet"
+
 // dialError says that no node could be reached.
 type dialError struct{ tried []string }
 
@@ -22,7 +25,7 @@ func (e *dialError) Error() string {
 	return "no upstream node reachable: " + strings.Join(e.tried, "; ")
 }
 
-// dial connects to the node with the fewest clients, or to the next one when that fails. The dial timeout is shared out, so that a node
+// dial connects to the preferred node, or to the next one when that fails. The dial timeout is shared out, so that a node
 // that swallows packets leaves time for the others. The reader holds the beginning of the broker's connection.start: a forwarder in front
 // of a broker that is down accepts all the same, and a broker that hangs does, so a node counts as reached once it has said something.
 func (s *server) dial(ctx context.Context) (*reader, *node, error) {
@@ -31,6 +34,9 @@ func (s *server) dial(ctx context.Context) (*reader, *node, error) {
 	deadline, _ := ctx.Deadline()
 	order := s.preferred()
 	failed := &dialError{}
+	if len(order) == 0 {
+		failed.tried = []string{noneKnown}
+	}
 	for i, n := range order {
 		in, err := n.reach(ctx, time.Until(deadline)/time.Duration(len(order)-i))
 		if err == nil {
@@ -45,20 +51,44 @@ func (s *server) dial(ctx context.Context) (*reader, *node, error) {
 	return nil, nil, failed
 }
 
-// preferred lists the nodes in the order they are tried: those that have just failed last, then by number of clients, then as configured.
+// preferred lists the nodes in the order they are tried: those that have just failed, or that the control connections have lost, last;
+// then as the options prefer, then as listed.
 func (s *server) preferred() []*node {
-	order := slices.Clone(s.nodes)
+	order := slices.Clone(s.upstreams())
 	now := time.Now().UnixNano()
-	failing := func(n *node) int {
-		if n.avoid.Load() > now {
-			return 1
-		}
-		return 0
+	vhosts, _ := s.present()
+	failing := make(map[*node]bool, len(order))
+	for _, n := range order {
+		up, known := connected(vhosts, n)
+		failing[n] = known && !up || n.avoid.Load() > now
 	}
 	slices.SortStableFunc(order, func(a, b *node) int {
-		return cmp.Or(cmp.Compare(failing(a), failing(b)), cmp.Compare(a.clients.Load(), b.clients.Load()))
+		return cmp.Or(compareBool(failing[a], failing[b]), s.compare(a, b))
 	})
 	return order
+}
+
+// compare orders two nodes as the options prefer.
+func (s *server) compare(a, b *node) int {
+	byClients := cmp.Compare(a.clients.Load(), b.clients.Load())
+	switch s.o.Prefer {
+	case ListOrder:
+		return 0
+	case PreferZone:
+		return cmp.Or(compareBool(a.Zone != s.o.Zone, b.Zone != s.o.Zone), byClients)
+	}
+	return byClients
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // reach connects to the node, sends the protocol header and waits for the first octets of the answer.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -62,9 +63,38 @@ func TestDialTakesTheNextNode(t *testing.T) {
 func TestDialTakesTheNodeWithFewestClients(t *testing.T) {
 	a, b := answering(t, "x"), answering(t, "x")
 	s := newServer(Options{Nodes: []Node{a, b}})
-	s.nodes[0].clients.Store(2)
-	s.nodes[1].clients.Store(1)
+	s.upstreams()[0].clients.Store(2)
+	s.upstreams()[1].clients.Store(1)
 	require.Equal(t, b.Address, reached(t, s))
+}
+
+func TestPreferredNodes(t *testing.T) {
+	nodes := []Node{{Address: "a:1", Zone: "west"}, {Address: "b:1", Zone: "east"}, {Address: "c:1", Zone: "east"}, {Address: "d:1"}}
+	for _, c := range []struct {
+		prefer  Prefer
+		clients [4]int64
+		failing string
+		want    string
+	}{
+		{prefer: LeastConnections, clients: [4]int64{3, 2, 1, 1}, want: "c d b a"},
+		{prefer: PreferZone, clients: [4]int64{0, 2, 1, 1}, want: "c b a d"},
+		{prefer: PreferZone, clients: [4]int64{0, 2, 1, 1}, failing: "c", want: "b a d c"},
+		{prefer: ListOrder, clients: [4]int64{9, 2, 1, 1}, want: "a b c d"},
+		{prefer: ListOrder, clients: [4]int64{9, 2, 1, 1}, failing: "a", want: "b c d a"},
+	} {
+		s := newServer(Options{Nodes: nodes, Prefer: c.prefer, Zone: "east"})
+		for i, n := range s.upstreams() {
+			n.clients.Store(c.clients[i])
+			if c.failing+":1" == n.Address {
+				n.avoid.Store(time.Now().Add(time.Hour).UnixNano())
+			}
+		}
+		var got []string
+		for _, n := range s.preferred() {
+			got = append(got, strings.TrimSuffix(n.Address, ":1"))
+		}
+		require.Equal(t, c.want, strings.Join(got, " "), "%+v", c)
+	}
 }
 
 // The first node's share of the time is over: the second still gets its own.

@@ -156,7 +156,7 @@ func TestPanicEndsOneSession(t *testing.T) {
 	require.Contains(t, string(entries[0].ContextMap()["stack"].(string)), "ClientFrame")
 	require.Contains(t, r.cause(), "panic")
 	roundTrip(other, otherBroker)
-	require.EqualValues(t, 1, r.srv.nodes[0].clients.Load())
+	require.EqualValues(t, 1, r.srv.upstreams()[0].clients.Load())
 }
 
 // channelOn2 opens channel 1 behind what the client has sent before.

@@ -100,6 +100,7 @@ func (s *session) brokerEnded(d *relay, err error) {
 		s.down.dead = true
 		s.yield(&s.down)
 	}
+	s.rt.UpstreamEnded()
 	s.after(nil)
 	for s.down.busy {
 		s.changed.Wait()

@@ -38,6 +38,7 @@ func (s *session) greet() bool {
 	in, n, err := s.srv.dial(s.ctx)
 	if err != nil {
 		s.cause(err)
+		s.srv.refused.Add(1)
 		s.turnAway()
 		return false
 	}

@@ -108,7 +108,7 @@ func TestUpstreamUnreachable(t *testing.T) {
 		r := startRig(t, func(o *Options) { o.Nodes = []Node{deadNode(t), deadNode(t)} })
 		turnedAway(r.dial(), pipelined)
 		require.Contains(t, r.cause(), "no upstream node reachable")
-		for _, n := range r.srv.nodes {
+		for _, n := range r.srv.upstreams() {
 			require.Contains(t, r.cause(), n.Address)
 		}
 	}

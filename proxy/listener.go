@@ -18,14 +18,18 @@ func listen(ctx context.Context, addresses []string) ([]net.Listener, error) {
 	for _, a := range addresses {
 		l, err := lc.Listen(ctx, "tcp", a)
 		if err != nil {
-			for _, each := range out {
-				_ = each.Close()
-			}
+			closeAll(out)
 			return nil, &ListenError{Address: a, Err: err}
 		}
 		out = append(out, l)
 	}
 	return out, nil
+}
+
+func closeAll(listeners []net.Listener) {
+	for _, l := range listeners {
+		_ = l.Close()
+	}
 }
 
 // accept starts a session per connection until the listener is closed.

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/shardmq/shardmq/shards"
+	"github.com/shardmq/shardmq/shards/discovery"
 )
 
 // Defaults of Options.
@@ -23,15 +24,42 @@ const (
 type Node struct {
 	Name    string // cluster name, such as rabbit@host; "" = learned from the broker, for a single node only
 	Address string // host:port
+	Zone    string // "" = none
+}
+
+// Prefer says which node a client is connected to first. Nodes that have just failed come last in any case.
+type Prefer string
+
+// The ways to choose; the zero value is LeastConnections.
+const (
+	LeastConnections Prefer = "least-connections" // the one with the fewest clients of this proxy
+	PreferZone       Prefer = "zone"              // likewise, but those of the proxy's zone before all others
+	ListOrder        Prefer = "list-order"        // the first in Nodes
+)
+
+// Update is a new configuration for a running proxy.
+type Update struct {
+	Nodes    []Node
+	Policies *shards.Policies
+	Applied  func() // called once everything goes by it; may be nil
 }
 
 // Options configure a proxy.
 type Options struct {
 	Listeners []string // host:port each; port 0 picks a free one
-	Nodes     []Node   // at least one
+	Nodes     []Node   // at least one, unless Discovery is set
+	// Discovery finds nodes beside those listed, every DiscoveryInterval (0 = that of package discovery); nil = there are no others.
+	Discovery         discovery.Source
+	DiscoveryInterval time.Duration
+	Prefer            Prefer
+	Zone              string // the proxy's own, for PreferZone
 	// Credentials of the control connections, which make shards and count messages.
 	ControlUsername, ControlPassword string
 	Policies                         *shards.Policies
+	// Updates replace Nodes and Policies, each as a whole, until the context of Run ends; nil = never.
+	Updates <-chan Update
+	// Admin is where health checks and metrics are served, host:port; "" = nowhere.
+	Admin string
 	// DialTimeout bounds reaching a node for one client, all nodes tried included. HandshakeTimeout bounds a client's way to
 	// connection.open-ok. DrainTimeout bounds the wait for clients after the context of Run has ended. 0 = the default.
 	DialTimeout, HandshakeTimeout, DrainTimeout time.Duration

@@ -12,10 +12,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"github.com/shardmq/shardmq/router"
-	"github.com/shardmq/shardmq/shards"
-	"github.com/shardmq/shardmq/shards/control"
 )
 
 // countsMaxAge is how old message counts may be that only steer the rotation of attachments.
@@ -26,29 +22,24 @@ type server struct {
 	o         Options
 	log       *zap.Logger
 	tagPrefix string
-	nodes     []*node
+	current   atomic.Pointer[setup]
+	updating  sync.Mutex // held while one setup replaces another
 
-	mu       sync.Mutex // a leaf: nothing else is locked under it
+	mu       sync.Mutex // nothing else of the proxy's is locked under it
 	sessions map[*session]struct{}
-	vhosts   map[string]*shards.Topology
+	vhosts   map[string]*vhost // nil once closed
 	closing  bool
 
+	refused atomic.Uint64  // clients that no node could be reached for
 	running sync.WaitGroup // sessions
 	nextID  atomic.Uint64
-}
-
-// node is an upstream node and how many clients are connected to it.
-type node struct {
-	Node
-	clients atomic.Int64
-	avoid   atomic.Int64 // until when others are tried first, Unix nanoseconds
 }
 
 // Run serves until ctx is cancelled, then drains: it stops accepting, sends every client connection.close 320, and
 // cuts those that are still there after the drain time. It returns nil after a clean stop, *ListenError when an address
 // cannot be listened on.
 func Run(ctx context.Context, o Options) error {
-	if len(o.Nodes) == 0 {
+	if len(o.Nodes) == 0 && o.Discovery == nil {
 		return errors.New("no upstream node configured")
 	}
 	return newServer(o).run(ctx)
@@ -56,13 +47,11 @@ func Run(ctx context.Context, o Options) error {
 
 func newServer(o Options) *server {
 	o.defaults()
-	s := &server{o: o, log: o.Log, sessions: map[*session]struct{}{}, vhosts: map[string]*shards.Topology{}}
+	s := &server{o: o, log: o.Log, sessions: map[*session]struct{}{}, vhosts: map[string]*vhost{}}
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails
 	s.tagPrefix = "shardmq-" + hex.EncodeToString(random[:]) + "-"
-	for _, n := range o.Nodes {
-		s.nodes = append(s.nodes, &node{Node: n})
-	}
+	s.current.Store(newSetup(nil, o.Nodes, nil, o.Policies))
 	return s
 }
 
@@ -71,9 +60,16 @@ func (s *server) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range s.o.Policies.All() {
-		s.topology(p.Vhost).Start(ctx)
+	stopAdmin, err := s.serveAdmin(ctx)
+	if err != nil {
+		closeAll(listeners)
+		return err
 	}
+	defer stopAdmin()
+	var background sync.WaitGroup
+	s.discover(ctx, &background)
+	s.startTopologies(ctx)
+	background.Go(func() { s.follow(ctx) })
 	var accepting sync.WaitGroup
 	addrs := make([]net.Addr, len(listeners))
 	for i, l := range listeners {
@@ -84,12 +80,12 @@ func (s *server) run(ctx context.Context) error {
 		s.o.Ready(addrs)
 	}
 	<-ctx.Done()
-	for _, l := range listeners {
-		_ = l.Close()
-	}
+	closeAll(listeners)
 	accepting.Wait()
 	s.drain()
-	return s.closeTopologies()
+	background.Wait()
+	s.closeTopologies()
+	return nil
 }
 
 // drain tells every client that the proxy goes, and waits for them, but not for ever.
@@ -114,56 +110,8 @@ func (s *server) drain() {
 	timer.Stop()
 }
 
-func (s *server) closeTopologies() error {
-	s.mu.Lock()
-	vhosts := s.vhosts
-	s.vhosts = nil
-	s.mu.Unlock()
-	for _, t := range vhosts {
-		if err := t.Close(); err != nil {
-			s.log.Debug("control connection closed badly", zap.Error(err))
-		}
-	}
-	return nil
-}
-
-// topology returns the topology of a virtual host, nil when no policy concerns it.
-func (s *server) topology(vhost string) *shards.Topology {
-	if len(s.o.Policies.ForVhost(vhost)) == 0 {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t := s.vhosts[vhost]; t != nil || s.vhosts == nil {
-		return t
-	}
-	log := zapLogger{s.log.Sugar()}
-	brokers := make([]shards.Broker, len(s.nodes))
-	for i, n := range s.nodes {
-		brokers[i] = control.New(control.Options{Node: n.Name, Address: n.Address, Vhost: vhost,
-			Username: s.o.ControlUsername, Password: s.o.ControlPassword, ConnectTimeout: s.o.DialTimeout, Log: log})
-	}
-	t := shards.NewTopology(vhost, s.o.Policies, brokers, log)
-	s.vhosts[vhost] = t
-	return t
-}
-
-// open gives the router its directory; a nil *Topology must not become a non-nil interface.
-func (s *server) open(vhost string) router.Directory {
-	if t := s.topology(vhost); t != nil {
-		return t
-	}
-	return nil
-}
-
 func serverTag() string {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return base64.RawURLEncoding.EncodeToString(random[:])
 }
-
-// zapLogger is zap as package shards wants it.
-type zapLogger struct{ s *zap.SugaredLogger }
-
-func (l zapLogger) Info(msg string, kv ...any) { l.s.Infow(msg, kv...) }
-func (l zapLogger) Warn(msg string, kv ...any) { l.s.Warnw(msg, kv...) }

@@ -58,6 +58,8 @@ type session struct {
 	waiting  bool // the client's relay waits for held input
 	ticking  bool
 	turning  bool
+	lending  bool
+	calm     bool // the last look has found no message that waits
 	gone     struct{ client, broker bool }
 
 	endCause atomic.Pointer[error] // why the session ends

@@ -23,10 +23,14 @@ type busy struct {
 func newBusy(t testing.TB) *busy {
 	b := &busy{rig: rig{cluster: newCluster()}}
 	var policies []*shards.Policy
-	for _, name := range []string{"images", "phash"} {
+	all := []string{"images", "phash", "header"}
+	for _, name := range all {
 		d := shards.Definition{ShardsPerNode: 4}
-		if name == "phash" {
+		switch name {
+		case "phash":
 			d.Hash = shards.HashPhash2
+		case "header":
+			d.HashOn = shards.HashOn{Source: shards.OnHeader, Header: "user"}
 		}
 		p, err := shards.NewPolicy(name, "/", "^"+name+"$", 0, d)
 		require.NoError(t, err)
@@ -35,7 +39,7 @@ func newBusy(t testing.TB) *busy {
 	}
 	b.open(shards.NewPolicies(policies))
 	t.Cleanup(func() { require.NoError(t, b.topo.Close()) })
-	for _, name := range []string{"images", "phash"} {
+	for _, name := range all {
 		_, err := b.topo.Resolve(t.Context(), b.exchange(name), true)
 		require.NoError(t, err)
 	}
@@ -44,7 +48,14 @@ func newBusy(t testing.TB) *busy {
 	b.asked = func(a router.Ask) { asks = append(asks, a) }
 	b.told = func(router.Ask) {}
 	b.retarget = func(uint16, uint64, shards.Target) {}
-	b.handshake("consumer_cancel_notify=true", 1)
+	b.handshake("consumer_cancel_notify=true", 2)
+	b.client(parseFrame(words("2 basic.consume queue=phash consumer-tag=unlimited")))
+	b.conn.Answer(asks[0], b.answer(asks[0]))
+	b.flush()
+	for _, s := range []string{"~0", "~1", "~2", "~3"} {
+		b.broker(parseFrame(words("2 basic.consume-ok consumer-tag=" + s)))
+	}
+	asks = nil
 	for _, s := range []string{"1 basic.qos prefetch-count=200", "1 basic.consume queue=images consumer-tag=c", "1 basic.consume queue=q consumer-tag=plain"} {
 		b.client(parseFrame(words(s)))
 	}
@@ -80,9 +91,9 @@ func hotPaths(b *busy) map[string]func() {
 			b.take()
 		}
 	}
-	deliver := func(tag string, ack bool) func() {
-		m, h, body, a := f("1 basic.deliver consumer-tag="+tag+" delivery-tag=1 exchange=images routing-key=k0"), f("1 header size=3 headers={n=1}"), f("1 body abc"),
-			f("1 basic.ack delivery-tag=1")
+	deliver := func(channel, tag string, ack bool) func() {
+		m, h, body, a := f(channel+" basic.deliver consumer-tag="+tag+" delivery-tag=1 exchange=images routing-key=k0"),
+			f(channel+" header size=3 headers={n=1}"), f(channel+" body abc"), f(channel+" basic.ack delivery-tag=1")
 		at := frames.HeadSize + 4 + 1 + len(tag) // of the delivery tag, behind ids and consumer tag
 		return func() {
 			b.tag++
@@ -92,7 +103,7 @@ func hotPaths(b *busy) map[string]func() {
 			b.conn.BrokerFrame(m)
 			b.conn.BrokerFrame(h)
 			b.conn.BrokerBody(frames.ParseHead(body))
-			b.conn.BrokerSent(1)
+			b.conn.BrokerSent(m.Channel())
 			if ack {
 				b.conn.ClientFrame(a)
 			}
@@ -106,8 +117,12 @@ func hotPaths(b *busy) map[string]func() {
 		"publish sharded with headers":        publish("1 basic.publish exchange=images routing-key=k0", "1 header size=3 headers={n=1 CC=[a] BCC=[b]}"),
 		"publish sharded by phash2":           publish("1 basic.publish exchange=phash routing-key=k0", "1 header size=3 headers={CC=[a]}"),
 		"publish to the pseudo-queue":         publish("1 basic.publish routing-key=images", "1 header size=3"),
-		"deliver":                             deliver("plain", false),
-		"deliver with tag rewritten, and ack": deliver("~0", true),
+		"publish sharded by a header":         publish("1 basic.publish exchange=header routing-key=k0", "1 header size=3 headers={user=anna}"),
+		"publish sharded by a number":         publish("1 basic.publish exchange=header routing-key=k0", "1 header size=3 headers={user=4711}"),
+		"publish by a header, spread":         publish("1 basic.publish routing-key=header", "1 header size=3 headers={user=anna}"),
+		"deliver":                             deliver("1", "plain", false),
+		"deliver with tag rewritten, and ack": deliver("1", "~0", true),
+		"deliver without limit, and ack":      deliver("2", "~0", true),
 	}
 }
 

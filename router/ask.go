@@ -44,11 +44,13 @@ type Ask struct {
 	Words    int
 	Spec     shards.ExchangeSpec
 	Consumer uint64 // AskJoin: names the consumer in later Retarget calls
+	Tag      string // AskJoin: its consumer tag, as the client knows it
 	Exclude  bool   // AskJoin: exclusive
 	Member   *shards.Member
 	Queue    string
 	Delta    int
 	Lent     bool
+	Late     bool // AskReleased: the broker may not have noticed yet, for the connection was lost
 	Version  uint64
 	Text     string
 }
@@ -56,7 +58,7 @@ type Ask struct {
 // Answer is the reply to an Ask.
 type Answer struct {
 	State  *shards.State
-	Counts []shards.Count // in the order of State.Set
+	Counts []shards.Count // in the order of State.Covered()
 	Node   string         // the node this client's upstream connection goes to, "" when its name is not known
 	Plan   shards.DeclarePlan
 	Member *shards.Member
@@ -83,7 +85,7 @@ func (c *Conn) Answer(a Ask, r Answer) {
 			c.asks = append(c.asks, Ask{Kind: AskLeave, Member: r.Member})
 		}
 		if o.method == 0 {
-			c.postpone(ch)
+			c.moved(ch) // no client waits for it: made when the topology answers again
 			return
 		}
 		if o.optional {
@@ -100,19 +102,4 @@ func (c *Conn) Answer(a Ask, r Answer) {
 		return
 	}
 	o.answer(r)
-}
-
-// Retarget gives a consumer the shards it shall cover from now on. Targets of an older version are ignored.
-func (c *Conn) Retarget(channel uint16, consumer uint64, t shards.Target) {
-	ch := c.channel(channel)
-	if ch == nil {
-		return
-	}
-	for _, k := range ch.consumers {
-		if k.id == consumer && t.Version > k.target.Version {
-			k.target = t
-			ch.dirty = true
-		}
-	}
-	c.kick(ch)
 }

@@ -125,10 +125,8 @@ func (c *Conn) deliver(ch *channel, f frames.Frame) Verdict {
 	if a == nil {
 		return Forward
 	}
-	if a.of.prefetch > 0 {
-		a.unacked++
-		a.of.unacked++
-		ch.unacked.push(d.DeliveryTag, a)
+	if !a.of.consume.NoAck {
+		ch.given(d.DeliveryTag, a)
 	}
 	c.down = frames.AppendDeliverWithTag(c.down, f, a.of.tag)
 	return Drop
@@ -169,7 +167,7 @@ func (c *Conn) brokerReply(ch *channel, m frames.MethodID, f frames.Frame) Verdi
 	case frames.TxCommitOkID:
 		c.committed(ch)
 	case frames.BasicRecoverOkID:
-		ch.recover()
+		c.recover(ch)
 	}
 	if ch.outstanding > 0 {
 		ch.outstanding--
@@ -263,8 +261,10 @@ func (c *Conn) brokerClosingProxy(ch *channel, m frames.MethodID) Verdict {
 		ch.down.wantHeader = true
 	case frames.ChannelCloseID: // both at once
 		c.sendUp(ch, &frames.ChannelCloseOk{})
+		c.forgetConsumers(ch)
 	case frames.ChannelCloseOkID:
 		ch.brokerOK = true
+		c.forgetConsumers(ch) // only now has the broker taken back what they had
 		c.closed(ch)
 	}
 	return Drop

@@ -48,10 +48,10 @@ type channel struct {
 	swallow     int  // replies to requests of our own whose composition was given up
 	tx          bool // tx.select seen
 
-	// The publish whose header is to come: shard keys to add, or what to hash once the header is there.
+	// The publish whose header is to come: shard keys to add, and where it still has to be placed once the header is there.
 	keys    []string
-	hashed  []*shards.State // exchanges whose hash needs the header (phash2)
-	pending []byte          // routing key, for hashed
+	hashed  []placing // exchanges whose hash needs the header
+	pending []byte    // routing key, for hashed
 
 	op        *op
 	held      []byte           // whole client frames that wait, in order
@@ -116,7 +116,7 @@ func (c *Conn) raise(ch *channel, e *frames.Exception) {
 	c.sendDown(ch, &frames.ChannelClose{ReplyCode: uint16(e.Code), ReplyText: e.ReplyText(), ClassID: e.Method.Class(), MethodID: e.Method.Method()})
 	c.sendUp(ch, &frames.ChannelClose{ReplyCode: uint16(frames.ReplySuccess), ReplyText: "closed by shardmq"})
 	c.answerHeldClose(ch)
-	c.forgetConsumers(ch)
+	c.leaveChannel(ch)
 	c.endOp(ch)
 	c.clearHeld(ch)
 	c.afterHold()

@@ -168,7 +168,7 @@ func (c *Conn) clientRequest(ch *channel, id frames.MethodID, f frames.Frame) Ve
 	case frames.BasicQosID:
 		v = c.qos(ch, f)
 	case frames.BasicRecoverAsyncID:
-		ch.recover()
+		v = c.recoverAsync(ch, f)
 	case frames.QueueDeclareID:
 		v = c.declareQueue(ch, f)
 	case frames.QueuePurgeID:

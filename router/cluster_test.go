@@ -114,6 +114,14 @@ func (b control) DeclareQueue(_ context.Context, s shards.QueueSpec) error {
 	return nil
 }
 
+func (b control) DeleteQueue(_ context.Context, name string, _, _ bool) (n uint32, _ error) {
+	b.of.use(func() {
+		n = b.of.queues[name].Messages
+		delete(b.of.queues, name)
+	})
+	return n, nil
+}
+
 func (b control) QueueCount(_ context.Context, name string) (n shards.Count, _ error) {
 	b.of.use(func() { n = b.of.queues[name] })
 	return n, nil

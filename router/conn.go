@@ -94,6 +94,10 @@ type Conn struct {
 	downName  []byte // the same for the last delivery
 	downRoute *shards.Route
 	rotating  int // consumers that have fewer attachments than shards
+	lenders   int // consumers that may help out on others' shards
+	looks     map[*shards.Exchange]*looked
+	cut       bool   // the connection to the broker was lost
+	scratch   []byte // for the text of a number that is hashed
 }
 
 // New returns the state of a fresh connection, before the protocol header has been answered.
@@ -204,7 +208,13 @@ func (c *Conn) RaiseConnection(e *frames.Exception) {
 		ReplyCode: uint16(e.Code), ReplyText: e.ReplyText(), ClassID: class, MethodID: method})
 	c.up = frames.AppendMethod(c.up, 0, &frames.ConnectionClose{ReplyCode: uint16(frames.ReplySuccess), ReplyText: "closed by shardmq"})
 	c.answerClose()
-	c.leaveAll()
+	for _, ch := range c.chans {
+		if ch != nil {
+			c.leaveChannel(ch)
+			c.endOp(ch)
+			c.clearHeld(ch)
+		}
+	}
 }
 
 // answerClose answers the client's connection.close if that still waits for what is held: it will not reach the broker any more.
@@ -215,10 +225,17 @@ func (c *Conn) answerClose() {
 	}
 }
 
+// UpstreamEnded says that nothing more comes from the broker: it takes back all that has not been acknowledged. The owner calls it as soon as it
+// knows, whatever it still has to tell the client.
+func (c *Conn) UpstreamEnded() {
+	c.cut = true
+	c.leaveAll()
+}
+
 // Shutdown forgets all channels and gives their consumers' shards back; the owner calls it when the connection ends.
 func (c *Conn) Shutdown() {
 	c.state = connClosed
-	c.leaveAll()
+	c.UpstreamEnded()
 }
 
 func (c *Conn) leaveAll() {

@@ -2,7 +2,6 @@ package router
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/shardmq/shardmq/frames"
@@ -10,7 +9,7 @@ import (
 )
 
 // consumer is one basic.consume of the client's on a pseudo-queue. Its group says which shards it covers (target); it holds
-// an attachment, a consumer of the broker's, on each, as far as its prefetch allows.
+// an attachment, a consumer of the broker's, on each, as far as its prefetch allows. Besides it may help out on others' (lend.go).
 type consumer struct {
 	id       uint64
 	x        *shards.Exchange
@@ -19,30 +18,20 @@ type consumer struct {
 	tag      string
 	prefetch int // 0: unlimited
 	target   shards.Target
+	aimed    uint64 // version of the target that the group knows it goes by
 	atts     []*attachment
+	wish     []string          // shards of others to help out on, from the next move on
 	served   map[string]uint64 // when each shard last got an attachment, in turns
 	unacked  int               // all its unacknowledged deliveries, of ended attachments too
-	starved  bool              // shards without attachment for want of room in the prefetch
+	starved  bool              // shards without attachment: no room in the prefetch, not there, or still another's
 	turn     uint64
 	leaving  bool // basic.cancel seen
 	left     bool // has left its group
 	confirm  bool // consume-ok is owed to the client
 	tried    bool // within one op: its missing shards have been looked at
 	rotating bool // counted in Conn.rotating
-}
-
-// attachment is one upstream consumer on one shard.
-type attachment struct {
-	of      *consumer
-	queue   string
-	tag     string
-	slot    int
-	limit   int // its share of the prefetch, 0: unlimited
-	unacked int
-	age     int  // rotation turns it has lived
-	yield   bool // gives its place to another shard
-	active  bool // consume-ok seen
-	ended   bool // cancelled; deliveries of it may be unacknowledged still
+	helps    bool // its kind may help out on others' shards
+	lender   bool // counted in Conn.lenders
 }
 
 // room is how much of the prefetch no attachment has been promised: unacknowledged deliveries of ended ones count.
@@ -82,12 +71,10 @@ func (c *Conn) consume(ch *channel, f frames.Frame) Verdict {
 		o.undo = func() { c.forgetConsumer(ch, k) }
 		o.answer = func(r Answer) {
 			k.member = r.Member
-			if r.Target.Version > k.target.Version {
-				k.target = r.Target
-			}
+			c.aim(k, r.Target)
 			c.attachFirst(ch, o, k, r)
 		}
-		c.ask(ch, o, Ask{Kind: AskJoin, Exchange: x, Consumer: k.id, Exclude: m.Exclusive})
+		c.ask(ch, o, Ask{Kind: AskJoin, Exchange: x, Consumer: k.id, Tag: k.tag, Exclude: m.Exclusive})
 	})
 }
 
@@ -95,6 +82,7 @@ func (c *Conn) newConsumer(ch *channel, x *shards.Exchange, m frames.BasicConsum
 	m.Arguments = append(frames.Table(nil), m.Arguments...)
 	c.opSeq++
 	k := &consumer{id: c.opSeq, x: x, consume: m, tag: m.ConsumerTag, served: map[string]uint64{}}
+	k.helps = !m.NoAck && !m.Exclusive && x.Policy().Definition.Consumers == shards.Balanced
 	if k.tag == "" {
 		k.tag = "amq.ctag-" + c.o.ServerTag()
 	}
@@ -116,66 +104,6 @@ func (ch *channel) ownTag(tag string) {
 		ch.tags = map[string]struct{}{}
 	}
 	ch.tags[tag] = struct{}{}
-}
-
-// newAttachment takes the first free slot: its number makes the tag, so that a deliver finds its attachment without a map.
-func (c *Conn) newAttachment(ch *channel, k *consumer, queue string, limit int) *attachment {
-	slot := 0
-	for slot < len(ch.slots) && ch.slots[slot] != nil {
-		slot++
-	}
-	if slot == len(ch.slots) {
-		ch.slots = append(ch.slots, nil)
-	}
-	a := &attachment{of: k, queue: queue, limit: limit, slot: slot, tag: c.o.TagPrefix + strconv.Itoa(slot)}
-	ch.slots[slot] = a
-	k.atts = append(k.atts, a)
-	k.turn++
-	k.served[queue] = k.turn
-	return a
-}
-
-// endAttachment frees the slot; the broker has confirmed the end.
-func (c *Conn) endAttachment(ch *channel, a *attachment) {
-	if ch.slots[a.slot] != a {
-		return
-	}
-	ch.slots[a.slot] = nil
-	a.ended = true
-	for i, b := range a.of.atts {
-		if b == a {
-			a.of.atts = append(a.of.atts[:i], a.of.atts[i+1:]...)
-			break
-		}
-	}
-	if a.active {
-		c.attached(a.of, a.queue, -1)
-	}
-}
-
-func (c *Conn) attached(k *consumer, queue string, delta int) {
-	if k.member != nil {
-		c.asks = append(c.asks, Ask{Kind: AskAttached, Member: k.member, Queue: queue, Delta: delta})
-	}
-}
-
-// attachmentOf finds the attachment whose tag the broker sent, nil for tags of the client's own.
-func (c *Conn) attachmentOf(ch *channel, tag []byte) *attachment {
-	n := len(c.o.TagPrefix)
-	if len(ch.slots) == 0 || len(tag) <= n || string(tag[:n]) != c.o.TagPrefix {
-		return nil
-	}
-	slot := 0
-	for _, d := range tag[n:] {
-		if d < '0' || d > '9' || slot >= len(ch.slots) {
-			return nil
-		}
-		slot = slot*10 + int(d-'0')
-	}
-	if slot >= len(ch.slots) {
-		return nil
-	}
-	return ch.slots[slot]
 }
 
 // cancel ends every attachment of the client's consumer; one cancel-ok.
@@ -237,8 +165,10 @@ func (c *Conn) forgetConsumer(ch *channel, k *consumer) {
 	delete(ch.consumers, k.tag)
 }
 
-// forgetConsumers removes all of a channel's, in an order that does not depend on chance.
+// forgetConsumers removes all of a channel's, in an order that does not depend on chance. Whatever they were given, the broker has taken
+// back: the channel has ended there.
 func (c *Conn) forgetConsumers(ch *channel) {
+	c.voidUnacked(ch)
 	for _, tag := range sortedTags(ch) {
 		c.forgetConsumer(ch, ch.consumers[tag])
 	}
@@ -259,17 +189,7 @@ func (c *Conn) leaveGroup(k *consumer) {
 		c.asks = append(c.asks, Ask{Kind: AskLeave, Member: k.member})
 	}
 	c.setRotating(k, false)
-}
-
-func (c *Conn) setRotating(k *consumer, on bool) {
-	if k.rotating != on {
-		k.rotating = on
-		if on {
-			c.rotating++
-		} else {
-			c.rotating--
-		}
-	}
+	c.setLender(k, false)
 }
 
 // qos remembers the client's per-consumer prefetch, to split it over attachments and to restore it after them.

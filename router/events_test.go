@@ -57,19 +57,33 @@ func specText(s shards.ExchangeSpec) string {
 	return out
 }
 
-// tell sees to a question without answer, as the proxy does.
-func (p *player) tell(a router.Ask) {
-	who := func() string { return fmt.Sprintf("member %d", 1+slices.Index(p.members, a.Member)) }
+// report prints what the proxy is told, and sees to it.
+func (p *player) report(a router.Ask) {
+	who := fmt.Sprintf("member %d", 1+slices.Index(p.members, a.Member))
+	lent := ""
+	if a.Lent {
+		lent = " lent"
+	}
+	if a.Late {
+		lent += " late"
+	}
 	switch a.Kind {
 	case router.AskLeave:
-		p.print(who() + " leaves")
-		a.Member.Leave()
+		p.print(who + " leaves")
 	case router.AskAttached:
-		p.print(fmt.Sprintf("%s %+d %s", who(), a.Delta, a.Queue))
-		a.Member.Attached(a.Queue, a.Delta)
+		p.print(fmt.Sprintf("%s %+d %s", who, a.Delta, a.Queue))
+	case router.AskClaim:
+		p.print(who + " claims " + a.Queue + lent)
+	case router.AskReleased:
+		p.print(who + " releases " + a.Queue + lent)
+	case router.AskAimed:
+		p.print(fmt.Sprintf("%s goes by version=%d", who, a.Version))
+	case router.AskUnsettled:
+		p.print(fmt.Sprintf("unsettled %+d %s", a.Delta, a.Queue))
 	case router.AskLog:
 		p.print("log  " + a.Text)
 	}
+	p.tell(a)
 }
 
 // answerEvent is "answer [#N] [error [CODE] TEXT]"; without a number the oldest question is meant.
@@ -138,8 +152,10 @@ func (p *player) other(w []string) {
 		return
 	}
 	x := p.exchange(w[1])
-	m, to, err := p.topo.Group(x).Join(p.t.Context(), shards.JoinSpec{Exclusive: len(w) > 2, Mode: x.Policy().Definition.Consumers})
+	n := len(p.others) + 1
+	tell := func(to shards.Target) { p.print(fmt.Sprintf("other %d target %s", n, names(to.Shards))) }
+	m, to, err := p.topo.Group(x).Join(p.t.Context(), shards.JoinSpec{Exclusive: len(w) > 2, Mode: x.Policy().Definition.Consumers, Notify: tell})
 	require.NoError(p.t, err)
 	p.others = append(p.others, m)
-	p.print(fmt.Sprintf("other %d target %s", len(p.others), names(to.Shards)))
+	tell(to)
 }

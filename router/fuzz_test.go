@@ -81,14 +81,7 @@ func newFuzzed(t *testing.T) *fuzzed {
 	count := func(f frames.Frame) { z.made += len(f) }
 	z.up, z.down = count, count
 	z.asked = func(a router.Ask) { z.asks = append(z.asks, a) }
-	z.told = func(a router.Ask) {
-		switch a.Kind {
-		case router.AskLeave:
-			a.Member.Leave()
-		case router.AskAttached:
-			a.Member.Attached(a.Queue, a.Delta)
-		}
-	}
+	z.told = z.tell
 	z.retarget = func(ch uint16, consumer uint64, to shards.Target) {
 		z.moves = append(z.moves, func() { z.conn.Retarget(ch, consumer, to) })
 	}

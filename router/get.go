@@ -21,7 +21,7 @@ func (c *Conn) get(ch *channel, f frames.Frame) Verdict {
 	}
 	return c.begin(ch, f, func(o *op) {
 		o.answer = func(r Answer) {
-			g := &getting{c: c, ch: ch, o: o, noAck: m.NoAck, set: r.State.Set, counts: slices.Clone(r.Counts)}
+			g := &getting{c: c, ch: ch, o: o, noAck: m.NoAck, x: x, set: r.State.Covered(), counts: slices.Clone(r.Counts)}
 			g.order(ch.getFrom, r.Node)
 			o.reply = g.reply
 			g.next()
@@ -35,6 +35,7 @@ type getting struct {
 	c      *Conn
 	ch     *channel
 	o      *op
+	x      *shards.Exchange
 	noAck  bool
 	set    *shards.Set
 	counts []shards.Count
@@ -78,6 +79,7 @@ func (g *getting) reply(f frames.Frame) Verdict {
 	// get-ok ends with the message count: what is left in this shard, to which the others' is added.
 	shard := g.turn[g.at]
 	g.ch.getFrom = (shard + 1) % len(g.counts)
+	g.remember(f, g.set.At(shard).Queue)
 	start := len(g.c.down)
 	g.c.down = append(g.c.down, f...)
 	at := g.c.down[start+len(f)-5:]
@@ -91,4 +93,15 @@ func (g *getting) reply(f frames.Frame) Verdict {
 	g.c.gotContent(g.ch, f)
 	g.c.finish(g.ch)
 	return Drop
+}
+
+// remember notes which shard a message came from, until the client acknowledges it.
+func (g *getting) remember(f frames.Frame, queue string) {
+	var m frames.BasicGetOk
+	if g.noAck || m.Decode(f.Args()) != nil {
+		return
+	}
+	a := &attachment{x: g.x, queue: queue}
+	g.ch.given(m.DeliveryTag, a)
+	g.c.unsettled(a, 1)
 }

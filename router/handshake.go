@@ -66,6 +66,9 @@ func (c *Conn) clientControl(f frames.Frame) Verdict {
 
 // brokerControl decides on a frame of the broker's on channel 0.
 func (c *Conn) brokerControl(f frames.Frame) Verdict {
+	if f.Method() == frames.ConnectionCloseOkID {
+		c.leaveAll() // the broker has ended all channels, and taken back what they had
+	}
 	if c.state == connClosingProxy || c.state == connClosed {
 		if f.Method() == frames.ConnectionCloseOkID && c.state == connClosed && c.raised == nil {
 			return Forward // both sides had begun to close

@@ -21,12 +21,16 @@ func (c *Conn) brokerCancel(ch *channel, f frames.Frame) Verdict {
 		return Forward
 	}
 	c.endAttachment(ch, a)
+	c.release(a, false) // with its queue, all that it was given is gone or back there
 	c.asks = append(c.asks, Ask{Kind: AskResolve, Channel: ch.id, Exchange: a.of.x, Force: true})
 	return Drop
 }
 
 // healed goes on after a lost attachment, with what the exchange is now.
 func (c *Conn) healed(ch *channel, x *shards.Exchange, r Answer) {
+	if ch.state != chanOpen || c.state != connOpen {
+		return
+	}
 	gone := r.Err == nil && r.State != nil && r.State.Set == nil
 	for _, tag := range sortedTags(ch) {
 		k := ch.consumers[tag]

@@ -19,6 +19,10 @@ type modelBroker struct {
 	stored  map[string]int // messages, by queue
 	arrived map[string][]string
 	tags    int // chosen for clients
+	set     *shards.Set
+	blocked bool            // reads nothing
+	ghosts  map[string]bool // queues that a connection which is no more still has a consumer on
+	ordered bool            // a shard has one owner, who must have settled what it was given before the next one comes
 }
 
 type modelChannel struct {
@@ -54,8 +58,8 @@ type modelDelivery struct {
 	of    *modelConsumer // nil for basic.get
 }
 
-func newModelBroker(c *cluster, fail func(string, ...any)) *modelBroker {
-	return &modelBroker{cluster: c, fail: fail, chans: map[uint16]*modelChannel{}, stored: map[string]int{}, arrived: map[string][]string{}}
+func newModelBroker(c *cluster, perNode int, fail func(string, ...any)) *modelBroker {
+	return &modelBroker{cluster: c, set: shards.NewSet("images", []string{"rabbit@a"}, perNode), fail: fail, chans: map[uint16]*modelChannel{}, stored: map[string]int{}, arrived: map[string][]string{}}
 }
 
 func (b *modelBroker) send(ch uint16, m frames.Method) {
@@ -65,6 +69,9 @@ func (b *modelBroker) send(ch uint16, m frames.Method) {
 // count has the control connections see what a queue holds.
 func (b *modelBroker) count(queue string) {
 	n := 0
+	if b.ghosts[queue] {
+		n++
+	}
 	for _, ch := range b.chans {
 		for _, k := range ch.consumers {
 			if k.queue == queue {
@@ -146,9 +153,7 @@ func (b *modelBroker) route(ch *modelChannel, h frames.ContentHeader) {
 	p := ch.publish
 	switch {
 	case p.Exchange == "images":
-		set := shards.NewSet("images", []string{"rabbit@a"}, 3)
-		key := []byte(p.RoutingKey)
-		want := set.At(set.Pick(shards.XXHash(key))).Queue
+		want := b.set.At(b.set.Pick(shards.XXHash([]byte(p.RoutingKey)))).Queue
 		if len(keys) != 1 || b.cluster.route("images", keys[0]) != want || strings.Count(keys[0], ".") != strings.Count(p.RoutingKey, ".") {
 			b.fail("broker: publish with key %q has shard keys %q", p.RoutingKey, keys)
 		}

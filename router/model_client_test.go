@@ -47,7 +47,7 @@ type waiter struct {
 type clientConsumer struct {
 	id       int
 	noAck    bool
-	limited  bool // has a prefetch
+	prefetch int // 0: unlimited
 	canceled bool
 }
 
@@ -91,9 +91,10 @@ func (c *modelClient) publish(id uint16, exchange, key string, bodies int) {
 func (c *modelClient) consume(id uint16, queue string, noAck, noWait, named bool) {
 	ch := c.chans[id]
 	c.ids++
-	k := &clientConsumer{id: c.ids, noAck: noAck, limited: !noAck && ch.prefetch > 0}
+	k := &clientConsumer{id: c.ids, noAck: noAck}
 	m := &frames.BasicConsume{Queue: queue, NoAck: noAck, NoWait: noWait, Arguments: frames.AppendInt32(nil, "id", int32(k.id))}
 	if !noAck {
+		k.prefetch = ch.prefetch
 		m.Arguments = frames.AppendInt32(m.Arguments, "prefetch", int32(ch.prefetch))
 	}
 	if named || noWait {
@@ -133,6 +134,15 @@ func (c *modelClient) cancel(id uint16, tag string, noWait bool) {
 		}
 		delete(ch.consumers, tag)
 	})
+}
+
+// ackAll acknowledges everything.
+func (c *modelClient) ackAll(id uint16) {
+	c.send(id, &frames.BasicAck{Multiple: true})
+	c.chans[id].unacked = nil
+	if c.chans[id].tx {
+		c.request(id, &frames.TxCommit{}, nil)
+	}
 }
 
 // live lists the tags of consumers that have not been cancelled, in order.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/shards"
@@ -40,6 +41,8 @@ func (b *modelBroker) method(id uint16, ch *modelChannel, m frames.Method) {
 	case *frames.BasicRecover:
 		b.settle(ch, frames.Ack{Multiple: true, Requeue: true})
 		b.send(id, &frames.BasicRecoverOk{})
+	case *frames.BasicRecoverAsync:
+		b.settle(ch, frames.Ack{Multiple: true, Requeue: true})
 	case *frames.ChannelClose:
 		b.settle(ch, frames.Ack{Multiple: true, Requeue: true})
 		delete(b.chans, id)
@@ -131,10 +134,32 @@ func (b *modelBroker) consume(id uint16, ch *modelChannel, m *frames.BasicConsum
 	if !m.NoAck {
 		k.limit = ch.prefetch
 	}
+	if b.ordered && strings.HasPrefix(m.Queue, "sharding: ") {
+		b.alone(k)
+	}
 	ch.consumers = append(ch.consumers, k)
 	b.count(m.Queue)
 	if !m.NoWait {
 		b.send(id, &frames.BasicConsumeOk{ConsumerTag: m.ConsumerTag})
+	}
+}
+
+// alone checks that nobody else has anything of the shard that a consumer is about to get.
+func (b *modelBroker) alone(k *modelConsumer) {
+	if b.ghosts[k.queue] {
+		b.fail("broker: %s still has another consumer", k.queue)
+	}
+	for _, ch := range b.chans {
+		for _, o := range ch.consumers {
+			if o.queue == k.queue {
+				b.fail("broker: two consumers on %s", k.queue)
+			}
+		}
+		for _, d := range ch.unacked {
+			if d.queue == k.queue && d.of != nil && d.of.id != k.id {
+				b.fail("broker: consumer %d comes to %s while delivery %d is with consumer %d", k.id, k.queue, d.tag, d.of.id)
+			}
+		}
 	}
 }
 

@@ -30,6 +30,10 @@ func (w *world) act() {
 	}
 	switch w.pick(17) {
 	case 0, 1, 2:
+		if w.leader != nil && flag {
+			w.server.fill(w.pick)
+			return
+		}
 		to := targets[w.pick(len(targets))]
 		c.publish(id, to[0], to[1], w.pick(3))
 	case 3:
@@ -106,7 +110,7 @@ func (w *world) acknowledge(id uint16, ch *clientChannel, multiple, nack bool) {
 // other is requests that are rare.
 func (w *world) other(id uint16, ch *clientChannel, queue string, noWait bool) {
 	c := w.client
-	switch w.pick(6) {
+	switch w.pick(7) {
 	case 0:
 		if noWait {
 			c.send(id, &frames.QueuePurge{Queue: queue, NoWait: true})
@@ -130,6 +134,9 @@ func (w *world) other(id uint16, ch *clientChannel, queue string, noWait bool) {
 		// Deliveries that are on their way are taken back as well, so nothing can be acknowledged until recover-ok.
 		ch.unacked = nil
 		c.request(id, &frames.BasicRecover{Requeue: true}, nil)
+	case 6:
+		ch.unacked = nil
+		c.send(id, &frames.BasicRecoverAsync{Requeue: true})
 	}
 }
 
@@ -186,7 +193,11 @@ func (w *world) settle() {
 			w.fail("channel life %s: sent %v, arrived %v", life, sent, got)
 		}
 	}
-	w.covered()
+	w.ledger.balance(w.server)
+	if w.leader == nil {
+		w.acknowledgeAll() // what a cancelled consumer has not settled keeps its shards for a while
+		w.covered()
+	}
 }
 
 // covered checks that no shard is left out while there is a consumer without limit.
@@ -194,7 +205,7 @@ func (w *world) covered() {
 	set := w.exchange("images").State().Set
 	for _, ch := range w.client.chans {
 		for _, k := range ch.consumers {
-			if k.limited {
+			if k.prefetch > 0 {
 				return // its unacknowledged messages may leave no room for an attachment
 			}
 		}

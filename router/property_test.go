@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"bytes"
+	"fmt"
 	"math/bits"
 	"slices"
 	"testing"
@@ -24,9 +25,12 @@ type world struct {
 	asks   []router.Ask
 	moves  []func()
 	others []*shards.Member
+	ledger *ledger
+	leader *leader // decides instead of the consumers' group; nil: the group does
 	trace  []string
 
 	channels int // how many the client uses
+	perNode  int // shards
 }
 
 // TestRandomSessions plays random valid sessions with random delays on every way, and checks what client and broker may expect of the
@@ -34,7 +38,7 @@ type world struct {
 // order, with the right shard key; no consumer beyond its prefetch; cancelled consumers gone; nothing held in the end.
 func TestRandomSessions(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newWorld(t, rt)
+		w := newWorld(t, rt, nil)
 		defer w.end()
 		for range 1 + w.pick(200) {
 			w.step()
@@ -43,12 +47,18 @@ func TestRandomSessions(t *testing.T) {
 	})
 }
 
-func newWorld(t *testing.T, rt *rapid.T) *world {
-	w := &world{rt: rt, rig: rig{cluster: newCluster()}}
+func newWorld(t *testing.T, rt *rapid.T, lead *leader) *world {
+	w := &world{rt: rt, rig: rig{cluster: newCluster()}, leader: lead, perNode: 3}
+	if lead != nil {
+		w.perNode = 8
+	}
 	fail := func(format string, args ...any) { w.fail(format, args...) }
-	w.client, w.server = newModelClient(fail), newModelBroker(w.cluster, fail)
+	w.client, w.server, w.ledger = newModelClient(fail), newModelBroker(w.cluster, w.perNode, fail), newLedger(fail)
+	if w.server.ordered = lead != nil && lead.ordered; w.server.ordered {
+		w.haunt()
+	}
 	w.client.attached = w.server.attached
-	policy, err := shards.NewPolicy("images", "/", "^images$", 0, shards.Definition{ShardsPerNode: 3})
+	policy, err := shards.NewPolicy("images", "/", "^images$", 0, shards.Definition{ShardsPerNode: w.perNode})
 	require.NoError(t, err)
 	w.channels = 1 // while there is no exchange: everything comes behind its declare
 	if w.pick(4) > 0 {
@@ -61,15 +71,20 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 	w.down = func(f frames.Frame) { w.log("down ", f); w.client.take(f) }
 	w.asked = func(a router.Ask) { w.asks = append(w.asks, a) }
 	w.told = func(a router.Ask) {
-		switch a.Kind {
-		case router.AskLeave:
-			a.Member.Leave()
-		case router.AskAttached:
-			a.Member.Attached(a.Queue, a.Delta)
+		w.trace = append(w.trace, fmt.Sprintf("told  %d %s lent=%t %+d v%d", a.Kind, a.Queue, a.Lent, a.Delta, a.Version))
+		w.ledger.told(a)
+		if w.leader == nil {
+			w.tell(a)
 		}
 	}
 	w.retarget = func(ch uint16, consumer uint64, to shards.Target) {
-		w.moves = append(w.moves, func() { w.conn.Retarget(ch, consumer, to) })
+		w.moves = append(w.moves, func() {
+			w.trace = append(w.trace, fmt.Sprintf("target of %d: %v", consumer, to))
+			w.ledger.account(consumer).heard(to)
+			w.conn.Retarget(ch, consumer, to)
+			w.flush()
+			w.ledger.aimed(consumer)
+		})
 	}
 	w.handshake("consumer_cancel_notify=true", 0)
 	w.client.open(1)
@@ -88,6 +103,9 @@ func (w *world) fail(format string, args ...any) {
 
 func (w *world) end() {
 	w.conn.Shutdown()
+	w.flush()
+	w.ledger.equal("claims in the end", w.ledger.claims(), nil)
+	w.ledger.equal("gets in the end", w.ledger.gets, nil)
 	require.NoError(w.rt, w.topo.Close())
 }
 
@@ -106,7 +124,7 @@ func (w *world) flip() bool { return rapid.Bool().Draw(w.rt, "bit") }
 
 // step lets one thing happen.
 func (w *world) step() {
-	switch w.pick(16) {
+	switch w.pick(17) {
 	case 0, 1, 2:
 		w.act()
 	case 3, 4, 5:
@@ -123,11 +141,32 @@ func (w *world) step() {
 		w.move()
 	case 15:
 		w.drain()
+		w.ledger.balance(w.server)
+	case 16:
+		if w.flip() {
+			w.block(w.flip())
+		} else {
+			w.exorcise(1)
+		}
+	}
+}
+
+// block has the broker raise or clear an alarm: it reads nothing meanwhile.
+func (w *world) block(on bool) {
+	if w.server.blocked == on {
+		return
+	}
+	w.server.blocked = on
+	if on {
+		w.server.send(0, &frames.ConnectionBlocked{Reason: "test"})
+	} else {
+		w.server.send(0, &frames.ConnectionUnblocked{})
 	}
 }
 
 // drain lets all that is on its way arrive.
 func (w *world) drain() {
+	w.block(false)
 	for w.clientFrame() || w.serverFrame() || w.serverOut() || w.answerOne() || w.hear() {
 	}
 }
@@ -145,7 +184,7 @@ func (w *world) clientFrame() bool {
 }
 
 func (w *world) serverFrame() bool {
-	if len(w.toSrv) == 0 {
+	if len(w.toSrv) == 0 || w.server.blocked {
 		return false
 	}
 	f := w.toSrv[0]
@@ -172,18 +211,34 @@ func (w *world) answerOne() bool {
 	i := w.pick(len(w.asks))
 	a := w.asks[i]
 	w.asks = slices.Delete(w.asks, i, i+1)
-	w.conn.Answer(a, w.answer(a))
+	r := w.answer(a)
+	if a.Kind == router.AskJoin {
+		if w.leader != nil {
+			w.leader.join(w, a, &r)
+		}
+		w.ledger.joined(a.Consumer, r)
+	}
+	w.conn.Answer(a, r)
 	w.flush()
+	if a.Kind == router.AskJoin {
+		w.ledger.aimed(a.Consumer)
+	}
 	return true
 }
 
 // move has a consumer hear of its new target, or consumers rotate, or another connection's consumer come or go.
 func (w *world) move() {
-	switch w.pick(5) {
+	if w.leader != nil && w.flip() {
+		w.leader.move(w)
+		return
+	}
+	switch w.pick(6) {
 	case 0:
 		w.rotate()
+	case 5:
+		w.lend()
 	case 1:
-		if w.exchange("images").State().Set == nil || len(w.others) > 2 {
+		if w.leader != nil || w.exchange("images").State().Set == nil || len(w.others) > 2 {
 			return
 		}
 		m, _, err := w.topo.Group(w.exchange("images")).Join(w.rt.Context(), shards.JoinSpec{})
@@ -224,6 +279,17 @@ func (w *world) rotate() {
 	}
 	counts, err := w.topo.Counts(w.rt.Context(), x)
 	require.NoError(w.rt, err)
-	w.conn.Rotate(x, x.State().Set, counts)
+	w.conn.Rotate(x, x.State().Covered(), counts)
 	w.flush()
+}
+
+func (w *world) lend() {
+	if w.conn.HasLenders() {
+		for _, x := range w.conn.Lenders() {
+			counts, err := w.topo.Counts(w.rt.Context(), x)
+			require.NoError(w.rt, err)
+			w.conn.Lend(x, x.State().Covered(), counts)
+		}
+		w.flush()
+	}
 }

@@ -72,12 +72,13 @@ func (c *Conn) shard(ch *channel, f frames.Frame, x *shards.Exchange, key []byte
 	if st.Words&(1<<(words-1)) == 0 {
 		return c.redo(ch, f, Ask{Kind: AskBindWords, Exchange: x, Words: words})
 	}
-	if x.Policy().Definition.Hash == shards.HashPhash2 {
-		ch.hashed = append(ch.hashed, st)
+	p := x.Policy()
+	if need := p.HashNeed(); need != shards.NeedNothing {
+		ch.hashed = append(ch.hashed, placing{st: st, policy: p, need: need})
 		ch.pending = append(ch.pending[:0], key...)
 		return Forward
 	}
-	ch.keys = append(ch.keys, st.Set.Key(st.Set.Pick(shards.XXHash(key)), words))
+	ch.keys = append(ch.keys, st.Set.Key(st.Place(p.HashKey(key)), words))
 	return Forward
 }
 
@@ -95,15 +96,22 @@ func (c *Conn) spread(ch *channel, f frames.Frame, x *shards.Exchange) Verdict {
 		return c.refuse(ch, f, frames.PreconditionFailed, fmt.Sprintf("cannot publish to pseudo-queue '%s' in vhost '%s' through the default exchange: "+
 			"there is a queue of that name too; delete it, or take the policy '%s' off the name", x.Name, x.Vhost, x.Policy().Name))
 	}
-	i := x.NextSpread(st)
-	if i < 0 { // no shard is there: make them
-		if ch.asked != x {
-			return c.redo(ch, f, Ask{Kind: AskResolve, Exchange: x, Force: true})
-		}
-		i = 0 // their node is down: the broker decides what becomes of the message
+	if st.LiveLen() == 0 && ch.asked != x { // no shard is there: make them
+		return c.redo(ch, f, Ask{Kind: AskResolve, Exchange: x, Force: true})
 	}
-	ch.keys = append(ch.keys, st.Set.At(i).Queue)
+	p := x.Policy()
+	switch need := p.HashNeed(); need {
+	case shards.NeedHeader, shards.NeedMessageID, shards.NeedCorrelationID:
+		ch.hashed = append(ch.hashed, placing{st: st, policy: p, need: need, spread: x})
+	default: // the routing key is the pseudo-queue's name, the same for all
+		ch.keys = append(ch.keys, nextQueue(x, st))
+	}
 	return Forward
+}
+
+// nextQueue is the shard whose turn it is. With none live the broker decides what becomes of the message.
+func nextQueue(x *shards.Exchange, st *shards.State) string {
+	return st.Set.At(max(x.NextSpread(st), 0)).Queue
 }
 
 // publishHeader forwards a content header, with the shard keys of its publish added to BCC.
@@ -122,7 +130,7 @@ func (c *Conn) publishHeader(ch *channel, f frames.Frame) Verdict {
 // addKeys writes the header anew with the shard keys its publish has led to, if any.
 func (c *Conn) addKeys(ch *channel, f frames.Frame) Verdict {
 	if len(ch.hashed) > 0 {
-		c.hashHeader(ch, f)
+		c.place(ch, f)
 	}
 	if len(ch.keys) == 0 {
 		return Forward
@@ -139,19 +147,4 @@ func (c *Conn) addKeys(ch *channel, f frames.Frame) Verdict {
 			Text: "content header too large to add the shard key within the broker's frame_max"})
 	}
 	return Drop
-}
-
-// hashHeader finds the keys of exchanges hashed with phash2 over routing key, CC and BCC, as RabbitMQ's x-modulus-hash does.
-func (c *Conn) hashHeader(ch *channel, f frames.Frame) {
-	var h shards.PhashState
-	h = h.Add(ch.pending)
-	if head, ok := frames.ParseContentHeader(f.Payload()); ok && head.HasHeaders {
-		add := func(k []byte) bool { h = h.Add(k); return true }
-		head.Headers.RoutingKeys("CC", add)
-		head.Headers.RoutingKeys("BCC", add)
-	}
-	words := shards.Words(ch.pending)
-	for _, st := range ch.hashed {
-		ch.keys = append(ch.keys, st.Set.Key(st.Set.Pick(uint64(h.Sum())), words))
-	}
 }

@@ -126,7 +126,7 @@ func (c *Conn) purge(ch *channel, f frames.Frame) Verdict {
 		o.answer = func(r Answer) {
 			for i, n := range r.Counts {
 				if n.Exists {
-					c.sendUp(ch, &frames.QueuePurge{Queue: r.State.Set.At(i).Queue})
+					c.sendUp(ch, &frames.QueuePurge{Queue: r.State.Covered().At(i).Queue})
 					o.want++
 				}
 			}
@@ -186,7 +186,7 @@ func (c *Conn) deleteQueue(ch *channel, f frames.Frame) Verdict {
 		return v
 	}
 	return c.refuse(ch, f, frames.PreconditionFailed, fmt.Sprintf("cannot delete pseudo-queue '%s' in vhost '%s': policy '%s' owns its shards; "+
-		"remove the policy, then delete them with 'rabbitmqctl delete_queue'", x.Name, x.Vhost, x.Policy().Name))
+		"remove the policy, then delete them with 'shardmq shards prune'", x.Name, x.Vhost, x.Policy().Name))
 }
 
 // refuse answers a request with a channel exception, in its turn.

@@ -120,7 +120,7 @@ func (r *rig) broker(f frames.Frame) (v router.Verdict) {
 func (r *rig) flush() {
 	for _, a := range r.conn.TakeAsks() {
 		switch a.Kind {
-		case router.AskLeave, router.AskAttached, router.AskLog:
+		case router.AskLeave, router.AskAttached, router.AskClaim, router.AskReleased, router.AskAimed, router.AskUnsettled, router.AskLog:
 			r.told(a)
 		default:
 			r.asked(a)
@@ -144,6 +144,24 @@ func each(b []byte, fn func(frames.Frame)) {
 	}
 }
 
+// tell sees to a question without answer as the proxy does.
+func (r *rig) tell(a router.Ask) {
+	switch a.Kind {
+	case router.AskLeave:
+		a.Member.Leave()
+	case router.AskAttached:
+		a.Member.Attached(a.Queue, a.Delta)
+	case router.AskClaim:
+		a.Member.Claim(a.Queue, a.Lent)
+	case router.AskReleased:
+		a.Member.Released(a.Queue, a.Lent)
+	case router.AskAimed:
+		a.Member.Aimed(a.Version)
+	case router.AskUnsettled:
+		r.topo.Unsettled(a.Exchange, a.Queue, a.Delta)
+	}
+}
+
 // answer finds the answer to a question as the proxy does.
 func (r *rig) answer(a router.Ask) (out router.Answer) {
 	ctx := context.Background()
@@ -164,6 +182,9 @@ func (r *rig) answer(a router.Ask) (out router.Answer) {
 			out.Member, out.Target, out.Err = r.topo.Group(a.Exchange).Join(ctx, shards.JoinSpec{
 				Exclusive: a.Exclude, Mode: a.Exchange.Policy().Definition.Consumers,
 				Notify: func(to shards.Target) { r.retarget(a.Channel, a.Consumer, to) }})
+			if out.Err == nil && out.Target.Ordered {
+				out.State, out.Counts, out.Err = r.topo.Census(ctx, a.Exchange)
+			}
 		}
 	}
 	return out

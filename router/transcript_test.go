@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,6 +71,7 @@ type player struct {
 	moves   []func()     // targets not yet told
 	members []*shards.Member
 	others  []*shards.Member
+	version uint64 // of targets that no group has made
 }
 
 func newPlayer(t *testing.T, setup string) *player {
@@ -115,7 +117,7 @@ func newPlayer(t *testing.T, setup string) *player {
 	p.start(t, nodes, policies)
 	p.up = func(f frames.Frame) { p.print("up   " + p.frame(f)) }
 	p.down = func(f frames.Frame) { p.print("down " + p.frame(f)) }
-	p.asked, p.told = p.printAsk, p.tell
+	p.asked, p.told = p.printAsk, p.report
 	p.retarget = func(channel uint16, consumer uint64, to shards.Target) {
 		p.print(fmt.Sprintf("target consumer=%d version=%d %s", consumer, to.Version, names(to.Shards)))
 		p.moves = append(p.moves, func() { p.conn.Retarget(channel, consumer, to) })
@@ -149,6 +151,10 @@ func parsePolicy(t *testing.T, pattern string, fields []string) (*shards.Policy,
 			d.RoutingKey = value
 		case "fed-by":
 			d.FedBy = strings.Split(value, ",")
+		case "ordered":
+			d.Ordered = true
+		case "hash-on":
+			d.HashOn = hashOn(value)
 		case "exchange": // an exchange that the pattern matches, for short names
 			literal = value
 		default:
@@ -159,6 +165,19 @@ func parsePolicy(t *testing.T, pattern string, fields []string) (*shards.Policy,
 	policy, err := shards.NewPolicy("p-"+literal, "/", pattern, 0, d)
 	require.NoError(t, err)
 	return policy, literal
+}
+
+// hashOn is header:NAME, message-id, correlation-id, or an expression for a part of the routing key.
+func hashOn(s string) shards.HashOn {
+	switch name, isHeader := strings.CutPrefix(s, "header:"); {
+	case isHeader:
+		return shards.HashOn{Source: shards.OnHeader, Header: name}
+	case s == "message-id":
+		return shards.HashOn{Source: shards.OnMessageID}
+	case s == "correlation-id":
+		return shards.HashOn{Source: shards.OnCorrelationID}
+	}
+	return shards.HashOn{Source: shards.OnCapture, Re: regexp.MustCompile(s)}
 }
 
 func names(list []string) string {
@@ -217,6 +236,15 @@ func (p *player) event(w []string) {
 		move := p.moves[i]
 		p.moves = slices.Delete(p.moves, i, i+1)
 		move()
+	case "aim": // a target that no group has made: aim CONSUMER [ordered] QUEUE...
+		p.version++
+		to := shards.Target{Version: 100 + p.version}
+		for _, q := range w[2:] {
+			if to.Ordered = to.Ordered || q == "ordered"; q != "ordered" {
+				to.Shards = append(to.Shards, untext(q))
+			}
+		}
+		p.conn.Retarget(1, uint64(p.number(w[1])), to)
 	case "wait":
 		d, err := time.ParseDuration(w[1])
 		require.NoError(p.t, err)
@@ -227,7 +255,16 @@ func (p *player) event(w []string) {
 		x := p.exchange(w[1])
 		counts, err := p.topo.Counts(p.t.Context(), x)
 		require.NoError(p.t, err)
-		p.conn.Rotate(x, x.State().Set, counts)
+		p.conn.Rotate(x, x.State().Covered(), counts)
+	case "lend":
+		x := p.exchange(w[1])
+		counts, err := p.topo.Counts(p.t.Context(), x)
+		require.NoError(p.t, err)
+		if !slices.Contains(p.conn.Lenders(), x) {
+			p.print("nobody is idle")
+		} else if p.conn.Lend(x, x.State().Covered(), counts) {
+			p.print("messages wait")
+		}
 	case "set":
 		p.set(w[1:])
 	case "other":
@@ -236,6 +273,8 @@ func (p *player) event(w []string) {
 		p.conn.RaiseConnection(&frames.Exception{Code: frames.Code(p.number(w[1])), Text: untext(w[2])})
 	case "shutdown":
 		p.conn.Shutdown()
+	case "lost":
+		p.conn.UpstreamEnded()
 	case "state":
 		c := p.conn
 		p.print(fmt.Sprintf("established=%t closing=%t closed=%t ops=%d held=%d holding=%t rotating=%t", c.Established(), c.Closing(), c.Closed(),

@@ -2,49 +2,50 @@ package shards
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
+	"sync"
 
 	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/shards/internal/parallel"
 )
 
-// declareMarker declares the catch-all exchange.
-func (t *Topology) declareMarker(ctx context.Context, x *Exchange) error {
-	return t.onAny(ctx, func(b Broker) error {
-		return b.DeclareExchange(ctx, ExchangeSpec{Name: Unsharded(x.Name), Type: "fanout", Durable: true})
-	})
-}
-
-// binding is what declareShards is to bring about.
+// binding is what declareShards is to bring about. The shards are those of Set and
+// Next: of earlier sets' shards nothing is declared or bound, for the leader may
+// just have unbound them.
 type binding struct {
+	asking
 	x     *Exchange
-	set   *Set
 	mode  Mode
 	words uint32          // Sharded: word counts to bind, as State.Words
-	down  map[string]bool // out: nodes that did not answer
-	round *round          // nil, or what is known of nodes without asking
+	gone  map[string]bool // out: shards that are not there, on nodes that others know
+
+	mu       sync.Mutex
+	declared []Shard // out: shards that were not there
 }
 
-// live returns those of the shards live in was whose nodes answered, as
-// State.Live.
+// bindingOf returns the binding that a state asks for.
+func bindingOf(x *Exchange, state *State) *binding {
+	return &binding{asking: asking{set: state.bound()}, x: x, mode: state.Mode, words: state.Words}
+}
+
+// live returns the indexes in was.Set of the shards that were live in was and
+// whose nodes answered, as State.Live.
 func (p *binding) live(was *State) []int {
-	if len(p.down) == 0 {
+	if len(p.down) == 0 && len(p.gone) == 0 {
 		return was.Live
 	}
 	live := []int{}
-	for i := range p.set.Len() {
-		if was.IsLive(i) && !p.down[p.set.At(i).Node] {
+	for i := range was.Set.Len() {
+		shard := was.Set.At(i)
+		if was.IsLive(i) && !p.down[shard.Node] && !p.gone[shard.Queue] {
 			live = append(live, i)
 		}
 	}
 	return live
 }
 
-// keys returns the binding keys of shard i.
-func (p *binding) keys(i int) []string {
+// keys returns the binding keys of shard i of set.
+func (p *binding) keys(set *Set, i int) []string {
 	switch p.mode {
 	case Native:
 		return []string{""}
@@ -52,7 +53,7 @@ func (p *binding) keys(i int) []string {
 		var keys []string
 		for w := 1; w <= MaxWords; w++ {
 			if p.words&(1<<(w-1)) != 0 {
-				keys = append(keys, p.set.Key(i, w))
+				keys = append(keys, set.Key(i, w))
 			}
 		}
 		return keys
@@ -63,163 +64,82 @@ func (p *binding) keys(i int) []string {
 // declareShards makes sure of all shards and their bindings, on all nodes at the
 // same time.
 func (t *Topology) declareShards(ctx context.Context, p *binding) error {
-	return t.eachNode(ctx, p, func(ctx context.Context, b Broker, indexes []int) error {
-		if err := declareMissing(ctx, b, p.set, indexes); err != nil {
-			return err
-		}
-		return bindAll(ctx, b, p, indexes)
-	})
-}
-
-// eachNode runs fn for every node with the shards it has. A node that does not
-// answer is left out, as long as another one does: its shards keep their places,
-// for otherwise nearly every key would change its shard. They are set up when a
-// look finds the node back. No other node is asked about them: it may block.
-func (t *Topology) eachNode(ctx context.Context, p *binding, fn func(context.Context, Broker, []int) error) error {
-	var nodes []string
-	indexes := make(map[string][]int)
-	for i := range p.set.Len() {
-		node := p.set.At(i).Node
-		if indexes[node] == nil {
-			nodes = append(nodes, node)
-		}
-		indexes[node] = append(indexes[node], i)
-	}
-	lost := make([]error, len(nodes))
-	err := parallel.Do(ctx, len(nodes), len(nodes), func(ctx context.Context, i int) error {
-		err := p.round.downErr(nodes[i])
-		if err == nil {
-			err = fn(ctx, t.brokerOf(nodes[i]), indexes[nodes[i]])
-		}
-		if !nodeDown(err) {
-			return err
-		}
-		if ctx.Err() == nil { // else it was not given the time
-			p.round.noteDown(nodes[i], err)
-		}
-		if len(nodes) == 1 {
-			return err
-		}
-		lost[i] = err
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	p.down = make(map[string]bool)
-	for i, err := range lost {
+	gone := make([]bool, p.set.Len())
+	err := t.eachNode(ctx, &p.asking, func(ctx context.Context, b Broker, indexes []int) error {
+		there, err := t.declareMissing(ctx, b, p, indexes)
 		if err != nil {
-			p.down[nodes[i]] = true
-		}
-	}
-	if len(p.down) == len(nodes) && len(nodes) > 0 {
-		return errors.Join(lost...)
-	}
-	if p.x.work.downChanged(p.down) {
-		t.log.Warn("nodes whose shards cannot be verified have changed", "exchange", p.x.Name, "vhost", t.vhost,
-			"nodes", slices.Sorted(maps.Keys(p.down)), "error", errors.Join(lost...))
-	}
-	return nil
-}
-
-// downChanged notes the nodes that do not answer and reports whether they are
-// others than before.
-func (w *work) downChanged(down map[string]bool) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	changed := !maps.Equal(w.down, down)
-	w.down = down
-	return changed
-}
-
-// declareMissing declares the shards that are not there. One that exists is
-// taken as it is, whatever its arguments: it may hold messages.
-func declareMissing(ctx context.Context, b Broker, set *Set, indexes []int) error {
-	names := make([]string, len(indexes))
-	for i, at := range indexes {
-		names[i] = set.At(at).Queue
-	}
-	counts, err := b.QueueCounts(ctx, names)
-	if err != nil {
-		return err
-	}
-	return parallel.Do(ctx, len(names), requestsAtOnce, func(ctx context.Context, i int) error {
-		if counts[i].Exists {
-			return nil
-		}
-		return b.DeclareQueue(ctx, QueueSpec{
-			Name: names[i], Durable: true, Arguments: map[string]any{"x-queue-type": "classic"},
-		})
-	})
-}
-
-func bindAll(ctx context.Context, b Broker, p *binding, indexes []int) error {
-	return parallel.Do(ctx, len(indexes), requestsAtOnce, func(ctx context.Context, i int) error {
-		for _, key := range p.keys(indexes[i]) {
-			if err := b.BindQueue(ctx, p.set.At(indexes[i]).Queue, key, p.x.Name); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// catchAll declares the catch-all exchange and binds it to the first shard whose
-// node answers: to that one only, for the exchange is a fanout and a second
-// binding would deliver twice. The new binding comes first, so that no message
-// is lost between.
-func (t *Topology) catchAll(ctx context.Context, p *binding) error {
-	if err := t.declareMarker(ctx, p.x); err != nil {
-		return err
-	}
-	name := Unsharded(p.x.Name)
-	bound := ""
-	var others []Shard
-	seen := make(map[string]bool)
-	for i := range p.set.Len() {
-		shard := p.set.At(i)
-		switch {
-		case seen[shard.Node]: // only the first of each node is ever bound
-			continue
-		case bound != "" || p.down[shard.Node]:
-			others = append(others, shard)
-		default:
-			if err := t.brokerOf(shard.Node).BindQueue(ctx, shard.Queue, "", name); err != nil {
-				return err
-			}
-			bound = shard.Queue
-		}
-		seen[shard.Node] = true
-	}
-	for _, shard := range others {
-		if err := t.unbindOther(ctx, p, shard, name); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// unbindOther takes the catch-all away from a shard, over the shard's own node
-// if that answers. If it does not, another node does it: unlike a question about
-// the queue this concerns the exchange's bindings only, and with the binding left
-// some brokers would nack what the live shard has accepted.
-func (t *Topology) unbindOther(ctx context.Context, p *binding, shard Shard, exchange string) error {
-	unbind := func(b Broker) error { return b.UnbindQueue(ctx, shard.Queue, "", exchange) }
-	var err error
-	if p.down[shard.Node] {
-		err = t.onAnyBut(ctx, p.down, unbind)
-	} else {
-		err = unbind(t.brokerOf(shard.Node))
-	}
-	if nodeDown(err) || isRefusal(err, frames.NotFound) {
-		return nil // the next look tries again; or there is no such queue
+		for i, at := range indexes {
+			gone[at] = !there[i]
+		}
+		return t.bindAll(ctx, b, p, indexes, there)
+	})
+	p.gone = make(map[string]bool)
+	for i, is := range gone {
+		if is {
+			p.gone[p.set.At(i).Queue] = true
+		}
 	}
 	return err
 }
 
-// BindWords binds the shard keys of that many words on every shard, and then
+// declareMissing declares the shards that are not there, looks at those that are,
+// and returns which of them can be used: all but missing ones on nodes of others.
+func (t *Topology) declareMissing(ctx context.Context, b Broker, p *binding, indexes []int) (there []bool, err error) {
+	names := make([]string, len(indexes))
+	for i, at := range indexes {
+		names[i] = p.set.At(at).Queue
+	}
+	counts, err := b.QueueCounts(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	there = make([]bool, len(indexes))
+	return there, parallel.Do(ctx, len(names), requestsAtOnce, func(ctx context.Context, i int) error {
+		switch {
+		case counts[i].Exists:
+			there[i] = true
+			return t.adopt(ctx, b, p.x, names[i])
+		case t.foreign(p.set.At(indexes[i])):
+			return nil
+		}
+		there[i] = true
+		if err := b.DeclareQueue(ctx, shardSpec(names[i], &p.x.Policy().Definition)); err != nil {
+			return err
+		}
+		p.x.work.setAdopted(names[i], p.x.Policy())
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.declared = append(p.declared, p.set.At(indexes[i]))
+		return nil
+	})
+}
+
+// bindAll binds those of the shards that are there; nil means all.
+func (t *Topology) bindAll(ctx context.Context, b Broker, p *binding, indexes []int, there []bool) error {
+	return parallel.Do(ctx, len(indexes), requestsAtOnce, func(ctx context.Context, i int) error {
+		if there != nil && !there[i] {
+			return nil
+		}
+		shard := p.set.At(indexes[i])
+		for _, key := range p.keys(p.set, indexes[i]) {
+			err := b.BindQueue(ctx, shard.Queue, key, p.x.Name)
+			if isRefusal(err, frames.NotFound) && t.foreign(shard) {
+				return nil // not made yet by those who know its node
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// BindWords binds the shard keys of that many words on every shard of Set, and then
 // publishes a State that says so. It does nothing if they are bound, or if the
-// exchange's mode needs no shard keys.
+// exchange's mode needs no shard keys. Shards of Next get them when Next becomes
+// Set.
 func (t *Topology) BindWords(ctx context.Context, x *Exchange, words int) error {
 	words = min(max(words, 1), MaxWords)
 	if s := x.State(); s.HasWords(words) {
@@ -235,16 +155,17 @@ func (t *Topology) BindWords(ctx context.Context, x *Exchange, words int) error 
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
-	p := &binding{x: x, set: state.Set, mode: Sharded, words: 1 << (words - 1)}
-	err := t.eachNode(ctx, p, func(ctx context.Context, b Broker, indexes []int) error {
-		return bindAll(ctx, b, p, indexes)
+	p := &binding{asking: asking{set: state.Set}, x: x, mode: Sharded, words: 1 << (words - 1)}
+	err := t.eachNode(ctx, &p.asking, func(ctx context.Context, b Broker, indexes []int) error {
+		return t.bindAll(ctx, b, p, indexes, nil)
 	})
 	if err != nil {
 		return err
 	}
-	next := *state
-	next.Words |= p.words
-	next.Live = p.live(state) // what is not bound is set up again when its node is back
-	t.publish(x, &next)
+	x.work.words |= p.words
+	t.amend(x, func(now *State) {
+		now.Words |= p.words
+		now.Live = p.live(now) // what is not bound is set up again when its node is back
+	})
 	return nil
 }

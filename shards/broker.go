@@ -37,6 +37,10 @@ type Broker interface {
 	DeleteExchange(ctx context.Context, name string) error
 	// DeclareQueue declares actively on this very node.
 	DeclareQueue(ctx context.Context, spec QueueSpec) error
+	// DeleteQueue deletes a queue and returns how many messages went with it. With
+	// ifUnused or ifEmpty a queue that has consumers, or ready messages, is refused
+	// (406). A queue that is not there is no error.
+	DeleteQueue(ctx context.Context, name string, ifUnused, ifEmpty bool) (messages uint32, err error)
 	// QueueCount declares passively; a 404 is Count{Exists: false}, not an error.
 	QueueCount(ctx context.Context, name string) (Count, error)
 	// QueueCounts is QueueCount for many queues at once, parallel to names.
@@ -52,6 +56,13 @@ type Broker interface {
 // one. fn must not block; it may be called until Close has returned.
 type Reconnector interface {
 	OnReconnect(fn func())
+}
+
+// Disconnector is a Broker that tells the moment its connection is lost, whatever
+// the reason, Close excepted. fn must not block; it may be called until Close has
+// returned.
+type Disconnector interface {
+	OnDisconnect(fn func())
 }
 
 // BrokerError is a refusal in the broker's own words, or in words it would use:

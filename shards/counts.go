@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// Counts reads the shards' message and consumer counts, in the order of the
-// present Set; nil when there is none. A shard that is missing, or whose home
-// node is down, has Exists false. A missing one is set up again in the background.
+// Counts reads the shards' message and consumer counts, parallel to the present
+// State's Covered; nil when there are no shards. A shard that is missing, or whose
+// home node is down, has Exists false: it cannot be consumed. A missing one is set
+// up again in the background.
 func (t *Topology) Counts(ctx context.Context, x *Exchange) ([]Count, error) {
 	state := x.State()
 	if state.Set == nil {
@@ -23,8 +24,8 @@ func (t *Topology) Counts(ctx context.Context, x *Exchange) ([]Count, error) {
 
 // Census resolves the exchange and counts its shards; when one is missing that
 // its node could have, it resolves with force and counts again. The counts are
-// parallel to the State's Set, and nil when there is none or when it changed
-// under the counting.
+// parallel to the State's Covered, and nil when there are no shards or when they
+// changed under the counting.
 func (t *Topology) Census(ctx context.Context, x *Exchange) (*State, []Count, error) {
 	for _, force := range []bool{false, true} {
 		state, err := t.Resolve(ctx, x, force)
@@ -38,7 +39,7 @@ func (t *Topology) Census(ctx context.Context, x *Exchange) (*State, []Count, er
 		if err != nil {
 			return nil, nil, err
 		}
-		if now := x.State(); now.Set == state.Set && (!missing || force) {
+		if now := x.State(); now.Covered() == state.Covered() && (!missing || force) {
 			return now, counts, nil
 		}
 	}
@@ -55,9 +56,10 @@ type counting struct {
 }
 
 // RecentCounts is Counts for callers that need no fresh ones: what was read at
-// most maxAge ago for the present Set will do, and so will a reading under way.
-// There is one reading at a time per exchange. The counts are parallel to the
-// Set, and not to be modified; both are nil when there are no shards.
+// most maxAge ago for the shards that are covered now will do, and so will a
+// reading under way. There is one reading at a time per exchange. The counts are
+// parallel to the Set returned, which is what was covered when they were read, and
+// not to be modified; both are nil when there are no shards.
 func (t *Topology) RecentCounts(ctx context.Context, x *Exchange, maxAge time.Duration) (*Set, []Count, error) {
 	c := t.recent(x, maxAge)
 	select {
@@ -90,7 +92,7 @@ func (t *Topology) recent(x *Exchange, maxAge time.Duration) *counting {
 func (c *counting) serves(x *Exchange, maxAge time.Duration) bool {
 	select {
 	case <-c.done:
-		return c.err == nil && c.set == x.State().Set && time.Since(c.began) <= maxAge
+		return c.err == nil && c.set == x.State().Covered() && time.Since(c.began) <= maxAge
 	default:
 		return true
 	}
@@ -110,22 +112,22 @@ func (t *Topology) read(x *Exchange, c *counting) {
 	if c.counts, missing, c.err = t.count(ctx, x, state, nil); c.err != nil {
 		return
 	}
-	c.set = state.Set
+	c.set = state.Covered()
 	if missing {
 		t.finishLater(x)
 	}
 }
 
-// count reads the counts for state's set, has the exchange's State say which
-// shards are not there, and reports whether the exchange needs setting up: a node
-// that answers lacks one of its shards, or has one that was not live.
+// count reads the counts for the shards that state covers, has the exchange's State
+// say which shards are not there, and reports whether the exchange needs setting
+// up: a node that answers lacks one of its shards, or has one that was not live.
 func (t *Topology) count(ctx context.Context, x *Exchange, state *State, r *round) (counts []Count, missing bool, err error) {
-	counts = make([]Count, state.Set.Len())
-	p := &binding{x: x, set: state.Set, round: r}
-	err = t.eachNode(ctx, p, func(ctx context.Context, b Broker, indexes []int) error {
+	a := &asking{set: state.Covered(), round: r}
+	counts = make([]Count, a.set.Len())
+	err = t.eachNode(ctx, a, func(ctx context.Context, b Broker, indexes []int) error {
 		names := make([]string, len(indexes))
 		for i, at := range indexes {
-			names[i] = state.Set.At(at).Queue
+			names[i] = a.set.At(at).Queue
 		}
 		found, err := b.QueueCounts(ctx, names)
 		for i, count := range found {
@@ -136,32 +138,56 @@ func (t *Topology) count(ctx context.Context, x *Exchange, state *State, r *roun
 	if err != nil {
 		return nil, false, err
 	}
+	x.work.count(a.set, counts)
 	for i, count := range counts {
-		if !p.down[state.Set.At(i).Node] && (!count.Exists || !state.IsLive(i)) {
-			missing = true
-		}
+		missing = missing || t.lacks(state, a.set.At(i), count, a.down)
 	}
 	t.dropDead(x, state, counts)
 	return counts, missing, nil
 }
 
+// lacks reports whether setting the exchange up would change something about a
+// shard: it is to be there and is not, or it is there and was not live.
+func (t *Topology) lacks(state *State, shard Shard, count Count, down map[string]bool) bool {
+	at, publishes := state.Set.Index(shard.Queue)
+	switch {
+	case down[shard.Node]:
+		return false
+	case count.Exists:
+		return publishes && !state.IsLive(at)
+	case t.foreign(shard):
+		return false
+	}
+	return publishes || state.Next != nil && state.Next.Has(shard.Queue)
+}
+
 // dropDead has the exchange's State no longer list as live the shards that were
-// not found. The reverse is for Resolve: a shard that is back may lack bindings.
+// not found; counts are parallel to seen's Covered. The reverse is for Resolve: a
+// shard that is back may lack bindings.
 func (t *Topology) dropDead(x *Exchange, seen *State, counts []Count) {
-	live := []int{}
+	dead := make(map[string]bool)
+	covered := seen.Covered()
 	for i, count := range counts {
-		if count.Exists && seen.IsLive(i) {
-			live = append(live, i)
+		if queue := covered.At(i).Queue; !count.Exists && seen.Set.Has(queue) {
+			dead[queue] = true
 		}
 	}
+	if len(dead) == 0 {
+		return
+	}
 	// Whoever has the turn now publishes something newer.
-	if len(live) == seen.LiveLen() || !x.work.tryLock() {
+	if !x.work.tryLock() {
 		return
 	}
 	defer x.work.unlock()
-	if x.State() == seen {
-		next := *seen
-		next.Live = live
-		t.publish(x, &next)
+	if x.State() != seen {
+		return
 	}
+	live := (&binding{gone: dead}).live(seen)
+	if len(live) == seen.LiveLen() {
+		return
+	}
+	next := *seen
+	next.Live = live
+	t.publish(x, &next)
 }

@@ -41,6 +41,9 @@ func TestPrepareDeclare(t *testing.T) {
 			want: DeclarePlan{Type: "direct", AddAlternate: "x.unsharded"},
 		}, {
 			name: "new, native", version: "4.3.6", declare: ExchangeSpec{Type: ModulusHash}, want: DeclarePlan{Type: ModulusHash},
+			wantThere: &ExchangeSpec{Name: "x", Type: ModulusHash},
+		}, {
+			name: "new, native, pattern", pattern: "x", version: "4.3.6", declare: ExchangeSpec{Type: ModulusHash}, want: DeclarePlan{Type: ModulusHash},
 		}, {
 			name: "native", exists: &ExchangeSpec{Type: ModulusHash}, declare: ExchangeSpec{Type: ModulusHash},
 			want: DeclarePlan{Type: ModulusHash},

@@ -9,7 +9,7 @@ import (
 )
 
 // countsFunc reads the broker's counts of an exchange's shards, in the order of
-// its current Set.
+// its current Covered set.
 type countsFunc func(ctx context.Context) ([]Count, error)
 
 const (
@@ -22,11 +22,8 @@ const (
 )
 
 // external is what a group knows of consumers that are not its own: the broker's
-// consumer counts without those of this proxy. Guarded by the group's lock, save
-// counts.
+// consumer counts without those of this proxy. Guarded by the group's lock.
 type external struct {
-	counts countsFunc
-
 	last    map[string]uint32 // per queue
 	known   bool
 	at      time.Time     // when last was read
@@ -56,7 +53,7 @@ func (g *Group) refreshExternal(ctx context.Context) {
 	done := make(chan struct{})
 	g.external.reading = done
 	least, most := maps.Clone(g.tally.least), maps.Clone(g.tally.most)
-	set := g.x.State().Set
+	set := g.x.State().Covered()
 	g.mu.Unlock()
 
 	// Deferred, for a counts source that panics must not keep others waiting.
@@ -66,7 +63,7 @@ func (g *Group) refreshExternal(ctx context.Context) {
 		g.mu.Unlock()
 		close(done)
 	}()
-	counts, err := g.external.counts(ctx)
+	counts, err := g.seat.counts(ctx)
 	if err == nil {
 		g.learn(set, counts, least, most)
 	}
@@ -78,7 +75,7 @@ func (g *Group) refreshExternal(ctx context.Context) {
 func (g *Group) learn(set *Set, counts []Count, least, most map[string]int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if set == nil || set != g.x.State().Set || len(counts) != set.Len() {
+	if set == nil || set != g.x.State().Covered() || len(counts) != set.Len() {
 		return // the shards changed under the reading
 	}
 	leastNow, mostNow := g.tally.least, g.tally.most
@@ -157,7 +154,7 @@ func (g *Group) dropLeft() {
 
 // requireUnused returns an error unless no shard has any consumer in the broker.
 func (g *Group) requireUnused(ctx context.Context) error {
-	counts, err := g.external.counts(ctx)
+	counts, err := g.seat.counts(ctx)
 	if err != nil {
 		return fmt.Errorf("consume '%s' exclusively: read consumer counts: %w", g.x.Name, err)
 	}

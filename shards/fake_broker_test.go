@@ -3,8 +3,13 @@ package shards
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // fakeCluster is an in-memory RabbitMQ: exchanges, queues and bindings shared by
@@ -19,12 +24,6 @@ type fakeCluster struct {
 	calls     map[string]int // by operation, and by node, operation and name
 	hold      chan struct{}  // non-nil: ExchangeExists waits until it is closed
 	held      chan struct{}  // receives when a call waits
-}
-
-type fakeQueue struct {
-	node string
-	spec QueueSpec
-	Count
 }
 
 func newFakeCluster() *fakeCluster {
@@ -80,6 +79,30 @@ func (c *fakeCluster) deleteExchange(name string) {
 	}
 }
 
+// queue returns a queue as it is now, and whether it is there.
+func (c *fakeCluster) queue(name string) (q fakeQueue, there bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q, there = c.queues[name]
+	return q, there
+}
+
+// requireQueues wants these queues there and no others, by name.
+func (c *fakeCluster) requireQueues(t *testing.T, names ...string) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	require.ElementsMatch(t, names, slices.Collect(maps.Keys(c.queues)))
+}
+
+// hasExchange reports whether there is an exchange of that name.
+func (c *fakeCluster) hasExchange(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, there := c.exchanges[name]
+	return there
+}
+
 func (c *fakeCluster) declare(spec ExchangeSpec) {
 	c.do(func() { c.exchanges[spec.Name] = spec })
 }
@@ -96,21 +119,38 @@ type fakeBroker struct {
 	mu      sync.Mutex
 	down    bool
 	failing error // what every request fails with
+	tries   int   // requests, answered or not
 	closed  bool
 	again   func() // tells of a new connection
+	lost    func() // tells of a lost one
 }
 
 var (
-	_ Broker      = (*fakeBroker)(nil)
-	_ Reconnector = (*fakeBroker)(nil)
+	_ Broker       = (*fakeBroker)(nil)
+	_ Reconnector  = (*fakeBroker)(nil)
+	_ Disconnector = (*fakeBroker)(nil)
 )
 
-func (b *fakeBroker) OnReconnect(fn func()) { b.again = fn }
+func (b *fakeBroker) OnReconnect(fn func())  { b.again = fn }
+func (b *fakeBroker) OnDisconnect(fn func()) { b.lost = fn }
 
 func (b *fakeBroker) setFailing(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failing = err
+}
+
+// tried returns how many requests there were, answered or not.
+func (b *fakeBroker) tried() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.tries
+}
+
+func (b *fakeBroker) isClosed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed
 }
 
 func (b *fakeBroker) setDown(down bool) {
@@ -127,6 +167,7 @@ func (b *fakeBroker) enter(ctx context.Context, op, name string) (leave func(), 
 	}
 	b.mu.Lock()
 	down, failing := b.down, b.failing
+	b.tries++
 	b.mu.Unlock()
 	if down {
 		return nil, fmt.Errorf("%s: %s: %w", op, b.name, ErrUnreachable)
@@ -220,38 +261,6 @@ func (b *fakeBroker) DeleteExchange(ctx context.Context, name string) error {
 	return nil
 }
 
-func (b *fakeBroker) DeclareQueue(ctx context.Context, s QueueSpec) error {
-	leave, err := b.enter(ctx, "declare queue", s.Name)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	if _, exists := b.cluster.queues[s.Name]; !exists {
-		b.cluster.queues[s.Name] = fakeQueue{node: b.name, spec: s, Count: Count{Exists: true}}
-	}
-	return nil
-}
-
-func (b *fakeBroker) QueueCount(ctx context.Context, name string) (Count, error) {
-	leave, err := b.enter(ctx, "queue count", name)
-	if err != nil {
-		return Count{}, err
-	}
-	defer leave()
-	return b.cluster.queues[name].Count, nil
-}
-
-func (b *fakeBroker) QueueCounts(ctx context.Context, names []string) ([]Count, error) {
-	counts := make([]Count, len(names))
-	for i, name := range names {
-		var err error
-		if counts[i], err = b.QueueCount(ctx, name); err != nil {
-			return nil, err
-		}
-	}
-	return counts, nil
-}
-
 func (b *fakeBroker) BindQueue(ctx context.Context, queue, key, exchange string) error {
 	leave, err := b.enter(ctx, "bind", queue)
 	if err != nil {
@@ -308,6 +317,15 @@ func (r *recorder) count(msg string) int {
 		}
 	}
 	return n
+}
+
+// nodeNames returns rabbit@a, rabbit@b, ...
+func nodeNames(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = "rabbit@" + string(rune('a'+i))
+	}
+	return names
 }
 
 // advance lets time pass in a synctest bubble.

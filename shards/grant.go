@@ -1,113 +1,184 @@
 package shards
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/shardmq/shardmq/shards/coordination"
 )
 
-// reassign plans anew and grants; it returns whom to tell, without self.
-func (g *Group) reassign(self *Member) []notice {
-	if g.set == nil {
-		return nil
-	}
-	if notices, done := g.nudge(self); done {
-		return notices
-	}
-	var notices []notice
-	members := g.balanced()
-	for i, queues := range g.plan(members) {
-		m := members[i]
-		if g.grant(m, queues) && m != self && m.spec.Notify != nil {
-			notices = append(notices, notice{m.spec.Notify, m.target})
-		}
-	}
-	return notices
+// reported is what the coordination was told last of a group. Its values are
+// never modified, only replaced.
+type reported struct {
+	stale     bool
+	consumers []coordination.ConsumerReport
+	unsettled map[string]int
 }
 
-// plan returns what each of the members that share the shards out ought to hold.
-func (g *Group) plan(members []*Member) [][]string {
-	consumers := make([]coordination.Consumer, len(members))
-	for i, m := range members {
-		consumers[i] = coordination.Consumer{ID: m.id, Node: m.spec.Node, Held: g.indices(m.target.Shards)}
+// report returns the members that the coordination decides on, in join order,
+// then those that left and still hold shards; and per queue how much was claimed
+// and is not released. Neither is to be modified.
+func (g *Group) report() ([]coordination.ConsumerReport, map[string]int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.reported.stale {
+		return g.reported.consumers, g.reported.unsettled
 	}
-	plan := make([][]string, len(members))
-	for i, shards := range coordination.Assign(g.set.shards, consumers, g.othersPerShard(), false) {
-		for _, shard := range shards {
-			plan[i] = append(plan[i], g.set.At(shard).Queue)
+	consumers := make([]coordination.ConsumerReport, 0, len(g.members)+len(g.gone))
+	for _, m := range g.members {
+		if !m.one() {
+			consumers = append(consumers, g.reportOf(m))
 		}
 	}
-	return plan
+	gone := slices.SortedFunc(maps.Keys(g.gone), func(a, b *Member) int { return cmp.Compare(a.id, b.id) })
+	for _, m := range gone {
+		if !m.one() && len(g.heldBy(m)) > 0 {
+			consumers = append(consumers, g.reportOf(m))
+		}
+	}
+	g.reported = reported{consumers: consumers, unsettled: maps.Clone(g.claimed)}
+	return g.reported.consumers, g.reported.unsettled
 }
 
-// grant gives m these queues and reports whether that is a change.
-func (g *Group) grant(m *Member, queues []string) bool {
-	if m.target.Version > 0 && slices.Equal(m.target.Shards, queues) {
-		return false
+func (g *Group) reportOf(m *Member) coordination.ConsumerReport {
+	return coordination.ConsumerReport{
+		ID: m.id, Node: m.spec.Node, Exclusive: m.spec.Exclusive, Left: m.left, Held: g.heldBy(m),
+	}
+}
+
+// apply hands a plan down to the members. It does not block, and no Notify is
+// called before it returns.
+func (g *Group) apply(p *coordination.Plan) {
+	g.mu.Lock()
+	ordered := g.ordered()
+	g.plan = p
+	g.adoptSet()
+	if ordered != p.Ordered { // what is overdue counts in one case only
+		for _, m := range slices.Concat(g.members, slices.Collect(maps.Keys(g.gone))) {
+			g.touch(m)
+		}
+	}
+	g.aimAll()
+	owed := len(g.owed) > 0
+	g.mu.Unlock()
+	if owed && g.deciding.Load() == 0 {
+		g.seat.spawn(g.tell)
+	}
+}
+
+// begin gives a new group the present plan, unless a later one has been applied.
+func (g *Group) begin(p *coordination.Plan) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.plan == nil {
+		g.plan = p
+	}
+}
+
+// setChanged takes over which shards the exchange has now.
+func (g *Group) setChanged() {
+	g.mu.Lock()
+	if g.adoptSet() && g.plan != nil {
+		g.aimAll()
+	}
+	g.mu.Unlock()
+	g.tell()
+}
+
+// aimAll gives the members what the plan grants them.
+func (g *Group) aimAll() {
+	for _, m := range g.members {
+		if m.one() {
+			continue
+		}
+		g.aim(m, g.plan.Targets[m.id], g.plan.Ordered)
+		if !m.begun && (len(m.target.Shards) > 0 || g.taken()) {
+			m.begun = true
+			close(m.first)
+		}
+	}
+}
+
+// aim gives m those of the queues that are there to be consumed: a plan may be
+// quicker than the declaring of new shards.
+func (g *Group) aim(m *Member, queues []string, ordered bool) {
+	if !slices.Equal(m.granted, queues) {
+		m.granted = queues
+		g.touch(m)
+	}
+	shards := queues
+	if !g.coversAll(queues) {
+		shards = slices.DeleteFunc(slices.Clone(queues), func(queue string) bool { return !g.covers(queue) })
+	}
+	if slices.Equal(m.target.Shards, shards) && m.target.Ordered == ordered {
+		return
 	}
 	g.tally.all(m, -1)
-	m.target = Target{Version: m.target.Version + 1, Shards: queues}
+	former := m.target
+	m.target = Target{Version: former.Version + 1, Shards: shards, Ordered: ordered}
 	g.tally.all(m, 1)
-	m.single = g.singleOf(queues)
+	m.leaves(former.Shards)
+	g.touch(m)
+	if !m.joining && !m.owed && m.spec.Notify != nil {
+		m.owed = true
+		g.owed = append(g.owed, m)
+	}
+}
+
+// leaves notes which of those queues the target has no longer.
+func (m *Member) leaves(queues []string) {
+	for _, queue := range queues {
+		if _, still := slices.BinarySearch(m.target.Shards, queue); still {
+			continue
+		}
+		if m.holds.former == nil {
+			m.holds.former = make(map[string]uint64)
+		}
+		m.holds.former[queue] = m.target.Version
+	}
+}
+
+func (g *Group) coversAll(queues []string) bool {
+	for _, queue := range queues {
+		if !g.covers(queue) {
+			return false
+		}
+	}
 	return true
 }
 
-// singleOf returns the place of the only one of queues, or -1.
-func (g *Group) singleOf(queues []string) int {
-	if len(queues) == 1 {
-		if i, ok := g.set.Index(queues[0]); ok {
-			return i
-		}
+func (g *Group) covers(queue string) bool {
+	if g.covered == nil {
+		return false
 	}
-	return -1
+	_, ok := g.covered.Index(queue)
+	return ok
 }
 
-// one reports whether m holds one shard for good.
-func (g *Group) one(m *Member) bool { return m.spec.Mode == One && !m.spec.Exclusive }
-
-// balanced returns the members that share the shards out. An exclusive one is
-// alone, so its share is all of them.
-func (g *Group) balanced() []*Member {
-	return slices.DeleteFunc(slices.Clone(g.members), g.one)
-}
-
-// indices returns the places of those queues that are in the set.
-func (g *Group) indices(queues []string) []int {
-	var held []int
-	for _, queue := range queues {
-		if i, ok := g.set.Index(queue); ok {
-			held = append(held, i)
-		}
+// adoptSet takes over the exchange's shards and reports whether others than
+// before may be consumed. An exchange without shards changes nothing: the queues
+// outlive the exchange, and who consumes them goes on.
+func (g *Group) adoptSet() bool {
+	state := g.x.State()
+	if state.Set == nil || state.Set.Len() == 0 {
+		return false
 	}
-	return held
-}
-
-// othersPerShard counts the consumers outside the balanced ones: other
-// connections' and those that never move.
-func (g *Group) othersPerShard() []uint32 {
-	others := make([]uint32, g.set.Len())
-	for i := range others {
-		others[i] = g.external.last[g.set.At(i).Queue]
-	}
-	for _, m := range g.members {
-		if g.one(m) && m.single >= 0 {
-			others[m.single]++
-		}
-	}
-	return others
+	before := g.covered
+	g.set, g.covered = state.Set, state.Covered()
+	return before != g.covered && !g.covered.Same(before)
 }
 
 // leastConsumed returns the shard for a member that never moves: the least
 // consumed on its node, or of all if the node has none; of equals the first.
 func (g *Group) leastConsumed(node string) string {
-	load := g.othersPerShard()
+	load := make([]uint32, g.set.Len())
+	for i := range load {
+		load[i] = g.external.last[g.set.At(i).Queue]
+	}
 	for _, m := range g.members {
-		switch {
-		case g.one(m): // counted already
-		case m.single >= 0:
-			load[m.single]++
-		default:
-			for _, i := range g.indices(m.target.Shards) {
+		for _, queue := range m.target.Shards {
+			if i, ok := g.set.Index(queue); ok {
 				load[i]++
 			}
 		}
@@ -122,8 +193,33 @@ func (g *Group) leastConsumed(node string) string {
 	return g.set.At(best).Queue
 }
 
-// tell notifies; no lock may be held.
-func tell(notices []notice) {
+// changed has the coordination look at the group's report, and tells the members
+// what comes of it. No lock of the group's may be held.
+func (g *Group) changed() {
+	func() {
+		g.deciding.Add(1)
+		defer g.deciding.Add(-1)
+		g.seat.changed()
+	}()
+	g.tell()
+}
+
+// tell notifies the members that are owed it; no lock may be held.
+func (g *Group) tell() {
+	type notice struct {
+		notify func(Target)
+		target Target
+	}
+	g.mu.Lock()
+	owed := g.owed
+	g.owed = nil
+	notices := make([]notice, 0, len(owed))
+	for _, m := range owed {
+		if m.owed = false; !m.left {
+			notices = append(notices, notice{m.spec.Notify, m.target})
+		}
+	}
+	g.mu.Unlock()
 	for _, n := range notices {
 		n.notify(n.target)
 	}

@@ -1,13 +1,11 @@
 package shards
 
 import (
-	"context"
-	"fmt"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/shardmq/shardmq/frames"
+	"github.com/shardmq/shardmq/shards/coordination"
 )
 
 // Target is what a member shall consume. Of two targets for one member the one
@@ -33,31 +31,57 @@ type JoinSpec struct {
 	Notify func(Target)
 }
 
+// seat is a group's place in its proxy's coordination.
+type seat struct {
+	// counts reads the broker's consumer counts.
+	counts countsFunc
+	// changed says that what report returns has changed; apply is called before it
+	// returns if this proxy decides. The group's lock must not be held.
+	changed func()
+	// spawn runs a function in a goroutine of the topology's.
+	spawn func(func()) bool
+	// alone: there is no other proxy to wait for.
+	alone bool
+}
+
 // Group is all consumers this proxy serves on one sharded exchange. It is safe
 // for concurrent use.
 //
-// Who consumes what is found in two steps: plan computes what every member ought
-// to hold, grant tells a member what it may take of that. A grant is immediate
-// today: for a moment two members may hold one shard, which costs order but no
-// message. Holding a grant back until the former owner has reported the shard
-// released takes a change to grant alone, and a call of it from Attached.
+// Who consumes what is decided by the coordination, for all proxies together: a
+// group reports its members and the shards they hold, and hands down what plans
+// say. A plan grants a shard only when no other member of any group holds it, so
+// that a shard has one consumer even while it moves. Members of mode One are the
+// exception: their shard is chosen here, and they keep it.
+//
+// Lock order: the session's, the coordination's, mu.
 type Group struct {
-	x *Exchange
+	x    *Exchange
+	seat seat
 
-	// mu guards everything below and the members. It is never held while Notify
-	// or the counts source is called, and no other lock is taken under it.
+	// mu guards everything below and the members. It is never held while Notify,
+	// the counts source or the coordination is called, and no other lock is taken
+	// under it.
 	mu      sync.Mutex
-	set     *Set      // the last one with shards: outlives the exchange's deletion
-	members []*Member // in join order
+	set     *Set               // the last one with shards: outlives the exchange's deletion
+	covered *Set               // what may be consumed, likewise
+	plan    *coordination.Plan // the last one applied, nil = none yet
+	members []*Member          // in join order
+	gone    map[*Member]bool   // members that left while they claimed shards
 	lastID  uint64
 	// exclusive is the member that shuts out others, from before its Join has
 	// checked the broker until its Leave.
 	exclusive *Member
 	// leaving holds members that left with attachments, and when they left.
 	leaving map[*Member]time.Time
+	claimed map[string]int // per queue, claims not released
+	owed    []*Member      // are to be told their targets
 
+	reported reported
 	tally    tally
 	external external
+
+	// deciding counts those inside changed: they tell who is owed when it is over.
+	deciding atomic.Int32
 }
 
 // Member is one consumer in a Group. Its methods are safe for concurrent use.
@@ -68,25 +92,24 @@ type Member struct {
 
 	// Guarded by g.mu.
 	target   Target
-	single   int            // place in the set of its only shard; -1: none, several, or not in it
+	granted  []string       // by the plan; target is those of it that are there already
 	attached map[string]int // per queue, as reported
+	holds    holds
+	joining  bool          // Join will return the target
+	owed     bool          // is in g.owed
+	first    chan struct{} // closed when it is known what to begin with; nil in mode One
+	begun    bool          // first is closed
 	left     bool
 }
 
-// notice is a target to tell a member of once the lock is released.
-type notice struct {
-	notify func(Target)
-	target Target
-}
-
-// newGroup returns an empty group. counts reads the broker's consumer counts of
-// the exchange's shards, in the order of its current Set.
-func newGroup(x *Exchange, counts countsFunc) *Group {
+// newGroup returns an empty group.
+func newGroup(x *Exchange, s seat) *Group {
 	return &Group{
-		x:        x,
-		leaving:  make(map[*Member]time.Time),
-		tally:    tally{least: make(map[string]int), most: make(map[string]int)},
-		external: external{counts: counts},
+		x: x, seat: s,
+		gone:    make(map[*Member]bool),
+		leaving: make(map[*Member]time.Time),
+		claimed: make(map[string]int),
+		tally:   tally{least: make(map[string]int), most: make(map[string]int)},
 	}
 }
 
@@ -97,212 +120,5 @@ func (g *Group) Len() int {
 	return len(g.members)
 }
 
-// Join adds a consumer and returns what it shall consume; others that lose shards
-// to it have been notified by then. The member must Leave in the end.
-//
-// Errors: *BrokerError 404 when the exchange has no shards; *BrokerError 403 when
-// an exclusive consumer is there, or for an exclusive one when anybody is; the
-// context's error; for an exclusive consumer also what kept the broker's counts
-// from being read. Others go by the last known counts then.
-func (g *Group) Join(ctx context.Context, spec JoinSpec) (*Member, Target, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, Target{}, fmt.Errorf("join consumers of '%s': %w", g.x.Name, err)
-	}
-	m := &Member{g: g, spec: spec, single: -1, attached: make(map[string]int)}
-	needCounts, err := g.knock(m)
-	if err != nil {
-		return nil, Target{}, err
-	}
-	if err := g.consult(ctx, m, needCounts); err != nil {
-		g.giveUp(m)
-		return nil, Target{}, err
-	}
-	target, notices, err := g.enter(m)
-	if err != nil {
-		g.giveUp(m)
-		return nil, Target{}, err
-	}
-	tell(notices)
-	return m, target, nil
-}
-
-// knock checks whether m may join, shuts the door behind an exclusive one, and
-// reports whether the broker's counts matter for it.
-func (g *Group) knock(m *Member) (needCounts bool, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.adoptSet()
-	if err := g.admit(m); err != nil {
-		return false, err
-	}
-	if m.spec.Exclusive {
-		g.exclusive = m
-		return false, nil
-	}
-	if m.spec.Mode == One {
-		return true, nil
-	}
-	balanced := 0
-	for _, other := range g.members {
-		if !g.one(other) {
-			balanced++
-		}
-	}
-	return balanced >= g.set.Len(), nil
-}
-
-// consult reads the broker's counts where they matter.
-func (g *Group) consult(ctx context.Context, m *Member, needCounts bool) error {
-	if m.spec.Exclusive {
-		return g.requireUnused(ctx)
-	}
-	if !needCounts {
-		return nil
-	}
-	g.refreshExternal(ctx)
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("join consumers of '%s': %w", g.x.Name, err)
-	}
-	return nil
-}
-
-// enter adds m, unless someone has claimed the shards meanwhile.
-func (g *Group) enter(m *Member) (Target, []notice, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err := g.admit(m); err != nil {
-		return Target{}, nil, err
-	}
-	g.adoptSet()
-	g.lastID++
-	m.id = g.lastID
-	g.members = append(g.members, m)
-	if g.one(m) {
-		g.grant(m, []string{g.leastConsumed(m.spec.Node)})
-	}
-	notices := g.reassign(m)
-	return m.target, notices, nil
-}
-
-// giveUp undoes knock.
-func (g *Group) giveUp(m *Member) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.exclusive == m {
-		g.exclusive = nil
-	}
-}
-
-// admit reports why m may not join, nil if it may.
-func (g *Group) admit(m *Member) error {
-	if g.set == nil {
-		return &BrokerError{
-			Code: uint16(frames.NotFound), Op: "consume",
-			Text: fmt.Sprintf("NOT_FOUND - no queue '%s' in vhost '%s'", g.x.Name, g.x.Vhost),
-		}
-	}
-	if g.exclusive != nil && g.exclusive != m || m.spec.Exclusive && len(g.members) > 0 {
-		return g.inExclusiveUse()
-	}
-	return nil
-}
-
-func (g *Group) inExclusiveUse() error {
-	return &BrokerError{
-		Code: uint16(frames.AccessRefused), Op: "consume",
-		Text: fmt.Sprintf("ACCESS_REFUSED - queue '%s' in vhost '%s' in exclusive use", g.x.Name, g.x.Vhost),
-	}
-}
-
-// Leave removes the consumer; its shards go to those that stay. Its attachments
-// count as its own until they are reported ended (see Attached). A second call
-// does nothing.
-func (m *Member) Leave() {
-	m.g.mu.Lock()
-	notices := m.g.remove(m)
-	m.g.mu.Unlock()
-	tell(notices)
-}
-
-func (g *Group) remove(m *Member) []notice {
-	if m.left {
-		return nil
-	}
-	g.tally.all(m, -1)
-	m.left = true
-	g.members = slices.DeleteFunc(g.members, func(o *Member) bool { return o == m })
-	if g.exclusive == m {
-		g.exclusive = nil
-	}
-	if len(m.attached) > 0 {
-		g.leaving[m] = time.Now()
-		g.tally.all(m, 1)
-	}
-	return g.reassign(nil)
-}
-
-// Attached reports that the member's consumers on a shard queue, as the broker
-// sees them, have become more or fewer by delta: +1 at consume-ok, -1 at
-// cancel-ok or when the broker cancels. Reports are welcome after Leave too; what
-// a member that left never reports ended is forgotten a little later.
-func (m *Member) Attached(queue string, delta int) {
-	m.g.mu.Lock()
-	defer m.g.mu.Unlock()
-	_, leaving := m.g.leaving[m]
-	counts := !m.left || leaving
-	if counts {
-		m.g.tally.one(m, queue, -1)
-	}
-	m.attached[queue] += delta
-	if m.attached[queue] <= 0 {
-		delete(m.attached, queue)
-	}
-	if counts {
-		m.g.tally.one(m, queue, 1)
-	}
-	if m.left && len(m.attached) == 0 {
-		delete(m.g.leaving, m)
-	}
-}
-
-// Claim reports that the member is about to consume a shard queue, before the
-// broker is asked: until Released the shard is held. Lent says that the shard is
-// another's, and the member only helps out.
-func (m *Member) Claim(queue string, lent bool) {}
-
-// Released reports that what Claim announced is over: the consumer has ended, or
-// never began, and every message it was given is settled.
-func (m *Member) Released(queue string, lent bool) {}
-
-// Aimed reports that the member goes by the target of that version: it claims
-// nothing any more that only earlier targets had.
-func (m *Member) Aimed(version uint64) {}
-
-// setChanged has the members reassigned if the exchange has other shards now.
-func (g *Group) setChanged() {
-	g.mu.Lock()
-	var notices []notice
-	if g.adoptSet() {
-		notices = g.reassign(nil)
-	}
-	g.mu.Unlock()
-	tell(notices)
-}
-
-// adoptSet takes over the exchange's set and reports whether its shards changed.
-// An exchange without one changes nothing: the queues outlive the exchange, and
-// who consumes them goes on.
-func (g *Group) adoptSet() bool {
-	set := g.x.State().Set
-	if set == nil || set.Len() == 0 || set == g.set {
-		return false
-	}
-	changed := !set.Same(g.set)
-	g.set = set
-	if changed {
-		for _, m := range g.members {
-			m.single = g.singleOf(m.target.Shards)
-		}
-	}
-	return changed
-}
+// one reports whether m holds one shard for good.
+func (m *Member) one() bool { return m.spec.Mode == One && !m.spec.Exclusive }

@@ -23,14 +23,12 @@ func requireInExclusiveUse(t *testing.T, err error) {
 func TestGroupExclusive(t *testing.T) {
 	for _, mode := range []ConsumerMode{Balanced, One} {
 		t.Run(mode.String(), func(t *testing.T) {
-			g, f := newTestGroup(2, 2)
+			g, f := newTestGroup(t, 2, 2)
 			exclusive := JoinSpec{Exclusive: true, Mode: mode}
 			owner := (&fakeClient{broker: f}).join(t, g, exclusive)
 			require.Len(t, owner.shards(), 4)
 			requireInExclusiveUse(t, new(fakeClient).tryJoin(g, JoinSpec{Mode: mode}))
 			requireInExclusiveUse(t, new(fakeClient).tryJoin(g, exclusive))
-			g.x.setState(&State{Mode: Sharded, Set: NewSet("images", nodeNames(2), 3)})
-			require.Len(t, owner.shards(), 6)
 			owner.leave()
 
 			other := (&fakeClient{broker: f}).join(t, g, JoinSpec{Mode: mode})
@@ -48,7 +46,7 @@ func TestGroupExclusive(t *testing.T) {
 }
 
 func TestGroupExclusiveNeedsCounts(t *testing.T) {
-	g, f := newTestGroup(1, 2)
+	g, f := newTestGroup(t, 1, 2)
 	down := errors.New("node is down")
 	f.fail(down)
 	require.ErrorIs(t, new(fakeClient).tryJoin(g, JoinSpec{Exclusive: true}), down)
@@ -59,7 +57,7 @@ func TestGroupExclusiveNeedsCounts(t *testing.T) {
 
 // Of several exclusive consumers at once one gets in.
 func TestGroupExclusiveBurst(t *testing.T) {
-	g, f := newTestGroup(1, 4)
+	g, f := newTestGroup(t, 1, 4)
 	errs := make([]error, 8)
 	var wg sync.WaitGroup
 	for i := range errs {
@@ -80,11 +78,11 @@ func TestGroupExclusiveBurst(t *testing.T) {
 
 // A join that is reading counts when an exclusive one gets in is refused.
 func TestGroupExclusiveOvertakes(t *testing.T) {
-	g, f := newTestGroup(1, 2)
+	g, f := newTestGroup(t, 1, 2)
 	reading, proceed := make(chan struct{}), make(chan struct{})
-	counts := g.external.counts
+	counts := g.seat.counts
 	var begun atomic.Bool
-	g.external.counts = func(ctx context.Context) ([]Count, error) {
+	g.seat.counts = func(ctx context.Context) ([]Count, error) {
 		if !begun.Swap(true) {
 			close(reading)
 			<-proceed
@@ -102,8 +100,7 @@ func TestGroupExclusiveOvertakes(t *testing.T) {
 
 func TestGroupWithoutShards(t *testing.T) {
 	x := newExchange("images", "/", nil)
-	g := x.groupOf(nil)
-	require.Same(t, g, x.groupOf(nil))
+	g := newGroup(x, seat{})
 	_, _, err := g.Join(t.Context(), JoinSpec{})
 	var missing *BrokerError
 	require.ErrorAs(t, err, &missing)
@@ -112,9 +109,9 @@ func TestGroupWithoutShards(t *testing.T) {
 }
 
 func TestGroupJoinCancelled(t *testing.T) {
-	g, _ := newTestGroup(1, 1)
+	g, _ := newTestGroup(t, 1, 1)
 	ctx, cancel := context.WithCancel(t.Context())
-	g.external.counts = func(ctx context.Context) ([]Count, error) {
+	g.seat.counts = func(ctx context.Context) ([]Count, error) {
 		cancel()
 		return nil, ctx.Err()
 	}
@@ -126,7 +123,7 @@ func TestGroupJoinCancelled(t *testing.T) {
 }
 
 func TestGroupGoesOnWithoutCounts(t *testing.T) {
-	g, f := newTestGroup(1, 2)
+	g, f := newTestGroup(t, 1, 2)
 	f.fail(errors.New("node is down"))
 	joinAll(t, g, f, 6, false, JoinSpec{Mode: One})
 	require.Equal(t, []int{3, 3}, f.perShard())
@@ -134,17 +131,17 @@ func TestGroupGoesOnWithoutCounts(t *testing.T) {
 
 // A counts source that panics ends its own join only.
 func TestGroupCountsPanic(t *testing.T) {
-	g, f := newTestGroup(1, 2)
-	counts := g.external.counts
-	g.external.counts = func(context.Context) ([]Count, error) { panic("broken") }
+	g, f := newTestGroup(t, 1, 2)
+	counts := g.seat.counts
+	g.seat.counts = func(context.Context) ([]Count, error) { panic("broken") }
 	require.Panics(t, func() { _, _, _ = g.Join(t.Context(), JoinSpec{Mode: One}) })
-	g.external.counts = counts
+	g.seat.counts = counts
 	require.Len(t, (&fakeClient{broker: f}).join(t, g, JoinSpec{Mode: One}).shards(), 1)
 }
 
 // Notify runs with no lock held: it may call whatever it likes.
 func TestGroupNotifyMayCallBack(t *testing.T) {
-	g, _ := newTestGroup(1, 4)
+	g, _ := newTestGroup(t, 1, 4)
 	var told []Target
 	var first *Member
 	first, target, err := g.Join(t.Context(), JoinSpec{Notify: func(target Target) {
@@ -169,21 +166,21 @@ func TestGroupNotifyMayCallBack(t *testing.T) {
 // Time is synctest's: sleeping takes none.
 func TestGroupReadsCountsOnlyWhenTheyMatter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, f := newTestGroup(1, 2)
-		joinAll(t, g, f, 2, false, JoinSpec{})
-		require.Zero(t, f.readCount(), "this proxy covers every shard itself")
+		g, f := newTestGroup(t, 1, 2)
+		joinAll(t, g, f, 4, false, JoinSpec{})
+		require.Zero(t, f.readCount(), "plans do not go by them")
 
 		f.add(g.x.State().Set.At(0).Queue, 3)
-		third := (&fakeClient{broker: f, manual: true}).join(t, g, JoinSpec{})
+		third := (&fakeClient{broker: f, manual: true}).join(t, g, JoinSpec{Mode: One})
 		require.Equal(t, 1, f.readCount())
 		require.Equal(t, g.x.State().Set.At(1).Queue, third.shards()[0])
 
-		joinAll(t, g, f, 2, true, JoinSpec{})
+		joinAll(t, g, f, 2, true, JoinSpec{Mode: One})
 		require.Equal(t, 1, f.readCount(), "the third is in flight: what is known is used")
 		require.Equal(t, []uint32{3, 0}, g.lastExternal())
 
 		time.Sleep(externalMaxAge)
-		joinAll(t, g, f, 1, true, JoinSpec{})
+		joinAll(t, g, f, 1, true, JoinSpec{Mode: One})
 		require.Equal(t, 2, f.readCount(), "too old to be relied on")
 		require.Equal(t, []uint32{3, 0}, g.lastExternal())
 	})
@@ -192,7 +189,7 @@ func TestGroupReadsCountsOnlyWhenTheyMatter(t *testing.T) {
 // What left but is still attached is in flight too.
 func TestGroupLeavingIsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, f := newTestGroup(1, 2)
+		g, f := newTestGroup(t, 1, 2)
 		c := (&fakeClient{broker: f}).join(t, g, JoinSpec{Mode: One})
 		require.Equal(t, 1, f.readCount())
 		c.member.Leave()
@@ -208,14 +205,14 @@ func TestGroupLeavingIsInFlight(t *testing.T) {
 // An attachment that begins or ends while the counts are read may or may not be
 // in them.
 func TestGroupMovesDuringRead(t *testing.T) {
-	g, f := newTestGroup(1, 1)
+	g, f := newTestGroup(t, 1, 1)
 	f.add(g.x.State().Set.At(0).Queue, 2)
 	g.refreshExternal(t.Context())
 	require.Equal(t, []uint32{2}, g.lastExternal())
 
 	c := (&fakeClient{broker: f, manual: true}).join(t, g, JoinSpec{})
-	counts, during := g.external.counts, func() { c.attach(c.shards()) }
-	g.external.counts = func(ctx context.Context) ([]Count, error) {
+	counts, during := g.seat.counts, c.work
+	g.seat.counts = func(ctx context.Context) ([]Count, error) {
 		defer during()
 		return counts(ctx)
 	}
@@ -246,7 +243,7 @@ func (g *Group) lastExternal() []uint32 {
 
 func TestGroupTellsOwnFromExternal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, f := newTestGroup(1, 1)
+		g, f := newTestGroup(t, 1, 1)
 		queue := g.x.State().Set.At(0).Queue
 		read := func(want uint32, why string) {
 			t.Helper()

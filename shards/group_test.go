@@ -2,205 +2,26 @@ package shards
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
-// fakeCounts is the broker's side of a group: consumer counts per queue, of the
-// exchange's current set.
-type fakeCounts struct {
-	x *Exchange
-
-	mu        sync.Mutex
-	consumers map[string]int
-	reads     int
-	err       error
-}
-
-func (f *fakeCounts) add(queue string, delta int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.consumers[queue] += delta
-}
-
-func (f *fakeCounts) fail(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.err = err
-}
-
-func (f *fakeCounts) readCount() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.reads
-}
-
-func (f *fakeCounts) counts(context.Context) ([]Count, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.reads++
-	if f.err != nil {
-		return nil, f.err
-	}
-	set := f.x.State().Set
-	counts := make([]Count, set.Len())
-	for i := range counts {
-		counts[i] = Count{Consumers: uint32(f.consumers[set.At(i).Queue]), Exists: true}
-	}
-	return counts, nil
-}
-
-// perShard returns the broker's counts in set order.
-func (f *fakeCounts) perShard() []int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	set := f.x.State().Set
-	n := make([]int, set.Len())
-	for i := range n {
-		n[i] = f.consumers[set.At(i).Queue]
-	}
-	return n
-}
-
-// setState does to a group what Topology does with a new state.
-func (x *Exchange) setState(s *State) {
-	x.state.Store(s)
-	if g := x.group.Load(); g != nil {
-		g.setChanged()
-	}
-}
-
-func newTestGroup(nodes, perNode int) (*Group, *fakeCounts) {
-	x := newExchange("images", "/", nil)
-	x.setState(&State{Mode: Sharded, Set: NewSet("images", nodeNames(nodes), perNode)})
-	f := &fakeCounts{x: x, consumers: make(map[string]int)}
-	return x.groupOf(f.counts), f
-}
-
-// fakeClient is a session's consumer: it attaches to what its target says and
-// reports it.
-type fakeClient struct {
-	broker *fakeCounts
-	manual bool // attach only when asked to
-
-	mu       sync.Mutex
-	member   *Member
-	latest   Target
-	attached []string
-}
-
-func (c *fakeClient) join(t require.TestingT, g *Group, spec JoinSpec) *fakeClient {
-	require.NoError(t, c.tryJoin(g, spec))
-	return c
-}
-
-func (c *fakeClient) tryJoin(g *Group, spec JoinSpec) error {
-	spec.Notify = c.notify
-	m, target, err := g.Join(context.Background(), spec)
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	c.member = m
-	c.mu.Unlock()
-	c.notify(target)
-	return nil
-}
-
-func (c *fakeClient) notify(target Target) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if target.Version > c.latest.Version {
-		c.latest = target
-	}
-	if !c.manual {
-		c.attach(c.latest.Shards)
-	}
-}
-
-// attach makes the attachments these; c.mu is held.
-func (c *fakeClient) attach(want []string) {
-	if c.member == nil {
-		return // Join has not returned
-	}
-	for _, queue := range c.attached {
-		if !slices.Contains(want, queue) {
-			c.broker.add(queue, -1)
-			c.member.Attached(queue, -1)
-		}
-	}
-	for _, queue := range want {
-		if !slices.Contains(c.attached, queue) {
-			c.broker.add(queue, 1)
-			c.member.Attached(queue, 1)
-		}
-	}
-	c.attached = want
-}
-
-func (c *fakeClient) leave() {
-	c.member.Leave()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.attach(nil)
-	c.member = nil
-}
-
-func (c *fakeClient) shards() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.latest.Shards
-}
-
-// requireAtRest checks that what clients were told is balanced.
-func requireAtRest(t require.TestingT, g *Group, clients []*fakeClient) {
-	set := g.x.State().Set
-	got := make([][]int, len(clients))
-	for i, c := range clients {
-		for _, queue := range c.shards() {
-			shard, ok := set.Index(queue)
-			require.True(t, ok, queue)
-			got[i] = append(got[i], shard)
-		}
-	}
-	requireBalanced(t, set, got, len(clients))
-	require.Equal(t, len(clients), g.Len())
-}
-
-// joinAll has n clients join at once.
-func joinAll(t *testing.T, g *Group, f *fakeCounts, n int, manual bool, spec JoinSpec) []*fakeClient {
-	clients := make([]*fakeClient, n)
-	errs := make([]error, n)
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for i := range clients {
-		clients[i] = &fakeClient{broker: f, manual: manual}
-		wg.Go(func() {
-			<-start
-			errs[i] = clients[i].tryJoin(g, spec)
-		})
-	}
-	close(start)
-	wg.Wait()
-	require.NoError(t, errors.Join(errs...))
-	return clients
-}
-
 func TestGroupBurst(t *testing.T) {
 	for _, mode := range []ConsumerMode{Balanced, One} {
 		for _, slow := range []bool{false, true} {
 			t.Run(mode.String(), func(t *testing.T) {
-				g, f := newTestGroup(1, 4)
+				g, f := newTestGroup(t, 1, 4)
 				clients := joinAll(t, g, f, 16, slow, JoinSpec{Node: "rabbit@a", Mode: mode})
 				if slow { // nothing was attached while they joined
 					require.Equal(t, []int{0, 0, 0, 0}, f.perShard())
 					for _, c := range clients {
-						c.attach(c.shards())
+						c.work()
 					}
 				}
 				require.Equal(t, []int{4, 4, 4, 4}, f.perShard())
@@ -215,35 +36,37 @@ func TestGroupBurst(t *testing.T) {
 }
 
 func TestGroupConcurrentJoinsAndLeaves(t *testing.T) {
-	g, f := newTestGroup(3, 2)
-	const workers, rounds = 8, 40
-	stay := make([]*fakeClient, workers)
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			spec := JoinSpec{Node: nodeNames(4)[w%4]}
-			for range rounds {
-				c := &fakeClient{broker: f}
-				if c.tryJoin(g, spec) == nil {
-					c.leave()
+	synctest.Test(t, func(t *testing.T) {
+		g, f := newTestGroup(t, 3, 2)
+		const workers, rounds = 8, 40
+		stay := make([]*fakeClient, workers)
+		var wg sync.WaitGroup
+		for w := range workers {
+			wg.Go(func() {
+				spec := JoinSpec{Node: nodeNames(4)[w%4]}
+				for range rounds {
+					c := &fakeClient{broker: f}
+					if c.tryJoin(g, spec) == nil {
+						c.leave()
+					}
 				}
-			}
-			stay[w] = (&fakeClient{broker: f}).join(t, g, spec)
-		})
-	}
-	wg.Go(func() {
-		for i := range rounds {
-			g.x.setState(&State{Mode: Sharded, Set: NewSet("images", nodeNames(3), 1+i%3)})
+				stay[w] = (&fakeClient{broker: f}).join(t, g, spec)
+			})
 		}
-		g.x.setState(&State{Mode: Sharded, Set: NewSet("images", nodeNames(3), 2)})
+		wg.Wait()
+		synctest.Wait() // what others were told from another goroutine
+		requireShared(t, g.x.State().Set, stay)
+		total := 0
+		for _, n := range f.perShard() {
+			total += n
+		}
+		require.Equal(t, workers, total)
 	})
-	wg.Wait()
-	requireAtRest(t, g, stay)
 }
 
 func TestGroupRandomSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g, f := newTestGroup(rapid.IntRange(1, 3).Draw(t, "nodes"), rapid.IntRange(1, 3).Draw(t, "per_node"))
+		g, f := newTestGroup(t, rapid.IntRange(1, 3).Draw(t, "nodes"), rapid.IntRange(1, 3).Draw(t, "per_node"))
 		var clients []*fakeClient
 		t.Repeat(map[string]func(*rapid.T){
 			"join": func(t *rapid.T) {
@@ -260,21 +83,109 @@ func TestGroupRandomSteps(t *testing.T) {
 				clients[i].leave()
 				clients = slices.Delete(clients, i, i+1)
 			},
-			"resize": func(t *rapid.T) {
-				perNode := rapid.IntRange(1, 3).Draw(t, "per_node")
-				g.x.setState(&State{Mode: Sharded, Set: NewSet("images", nodeNames(2), perNode)})
+			"work": func(t *rapid.T) {
+				for _, c := range clients {
+					c.work()
+				}
 			},
-			"external": func(t *rapid.T) {
+			"": func(t *rapid.T) {
 				set := g.x.State().Set
-				f.add(set.At(rapid.IntRange(0, set.Len()-1).Draw(t, "shard")).Queue, 1)
+				if len(clients) <= set.Len() {
+					require.LessOrEqual(t, slices.Max(f.perShard()), max(1, len(clients)))
+				}
+				require.Equal(t, len(clients), g.Len())
 			},
-			"": func(t *rapid.T) { requireAtRest(t, g, clients) },
 		})
+		for _, c := range clients {
+			c.work()
+		}
+		requireShared(t, g.x.State().Set, clients)
+		for _, c := range clients {
+			c.leave()
+		}
+		require.Zero(t, slices.Max(f.perShard()))
+		consumers, unsettled := g.report()
+		require.Empty(t, consumers)
+		require.Empty(t, unsettled)
 	})
 }
 
+// A shard goes to the next one only when the former owner has settled everything.
+func TestGroupReleaseBeforeGrant(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			g, f := newGroupOf(t, 1, Definition{ShardsPerNode: 4, Ordered: ordered})
+			first := (&fakeClient{broker: f, slow: true}).join(t, g, JoinSpec{})
+			require.Len(t, first.shards(), 4)
+			require.Equal(t, ordered, first.latest.Ordered)
+			second := (&fakeClient{broker: f}).join(t, g, JoinSpec{})
+			require.Len(t, first.shards(), 2)
+			require.Empty(t, second.shards())
+			require.Equal(t, uint64(1), second.latest.Version, "an empty target is one")
+			require.Equal(t, []int{0, 0, 1, 1}, sorted(f.perShard()))
+
+			if ordered {
+				time.Sleep(time.Hour)
+				require.Empty(t, second.shards(), "settling is not bounded")
+				first.settle(first.member)
+			} else {
+				time.Sleep(settleFor - 1)
+				synctest.Wait()
+				require.Empty(t, second.shards())
+				time.Sleep(1)
+				synctest.Wait()
+			}
+			requireShared(t, g.x.State().Set, []*fakeClient{first, second})
+			require.Equal(t, []int{1, 1, 1, 1}, f.perShard())
+			require.Equal(t, 1, f.mostEver())
+		})
+	}
+}
+
+// The shards of one that left are held until what it was given is settled.
+func TestGroupLeaverHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, f := newGroupOf(t, 1, Definition{ShardsPerNode: 2, Ordered: true})
+		first := (&fakeClient{broker: f, slow: true}).join(t, g, JoinSpec{})
+		member := first.member
+		second := (&fakeClient{broker: f}).join(t, g, JoinSpec{})
+		first.settle(member)
+		require.Len(t, second.shards(), 1)
+		left := first.shards()
+		first.leave()
+		held, reported := heldOf(g, member.id)
+		require.True(t, reported)
+		require.Equal(t, left, held)
+		require.Len(t, second.shards(), 1)
+		first.settle(member)
+		require.Len(t, second.shards(), 2)
+		_, reported = heldOf(g, member.id)
+		require.False(t, reported)
+		require.Equal(t, 1, f.mostEver())
+	})
+}
+
+func sorted(n []int) []int {
+	slices.Sort(n)
+	return n
+}
+
+// With order promised more consumers than shards wait their turn.
+func TestGroupOrderedWaiters(t *testing.T) {
+	g, f := newGroupOf(t, 1, Definition{ShardsPerNode: 2, Ordered: true})
+	var clients []*fakeClient
+	for range 3 {
+		clients = append(clients, (&fakeClient{broker: f}).join(t, g, JoinSpec{}))
+	}
+	require.Empty(t, clients[2].shards())
+	clients[0].leave()
+	require.Len(t, clients[2].shards(), 1)
+	require.Equal(t, []int{1, 1}, f.perShard())
+	require.Equal(t, 1, f.mostEver())
+}
+
 func TestGroupOneNeverMoves(t *testing.T) {
-	g, f := newTestGroup(1, 2)
+	g, f := newTestGroup(t, 1, 2)
 	first := (&fakeClient{broker: f}).join(t, g, JoinSpec{Mode: One})
 	second := (&fakeClient{broker: f}).join(t, g, JoinSpec{Mode: One})
 	third := (&fakeClient{broker: f}).join(t, g, JoinSpec{Mode: One})
@@ -285,9 +196,14 @@ func TestGroupOneNeverMoves(t *testing.T) {
 	require.Equal(t, uint64(1), third.latest.Version)
 	fourth := (&fakeClient{broker: f}).join(t, g, JoinSpec{Mode: One})
 	require.Equal(t, []int{2, 1}, f.perShard())
-	g.x.setState(&State{Mode: Sharded, Set: NewSet("images", nodeNames(1), 4)})
+	state := *g.x.State()
+	state.Set = NewSet("images", nodeNames(1), 4)
+	g.x.setState(&state)
 	require.Equal(t, []int{2, 1, 0, 0}, f.perShard())
 	require.Equal(t, uint64(1), fourth.latest.Version)
+	consumers, unsettled := g.report()
+	require.Empty(t, consumers, "nobody else decides on them")
+	require.Equal(t, map[string]int{state.Set.At(0).Queue: 2, state.Set.At(1).Queue: 1}, unsettled)
 }
 
 func TestGroupOneLeastConsumed(t *testing.T) {
@@ -304,7 +220,7 @@ func TestGroupOneLeastConsumed(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			g, f := newTestGroup(2, 2)
+			g, f := newTestGroup(t, 2, 2)
 			for i, n := range tt.external {
 				f.add(g.x.State().Set.At(i).Queue, n)
 			}
@@ -316,42 +232,39 @@ func TestGroupOneLeastConsumed(t *testing.T) {
 	}
 }
 
-// Members of both kinds on one exchange: those that never move count as others.
+// Members of both kinds on one exchange: one that never moves goes where there
+// are fewest of either.
 func TestGroupMixedModes(t *testing.T) {
-	g, f := newTestGroup(1, 2)
+	g, f := newTestGroup(t, 1, 2)
 	set := g.x.State().Set
 	fixed := (&fakeClient{broker: f}).join(t, g, JoinSpec{Mode: One})
 	require.Equal(t, []string{set.At(0).Queue}, fixed.shards())
 	balanced := joinAll(t, g, f, 2, false, JoinSpec{})
 	require.Equal(t, []int{2, 1}, f.perShard())
-	third := (&fakeClient{broker: f}).join(t, g, JoinSpec{})
-	require.Equal(t, []string{set.At(1).Queue}, third.shards())
-	(&fakeClient{broker: f}).join(t, g, JoinSpec{Mode: One})
-	require.Equal(t, []int{3, 2}, f.perShard(), "the first of equals")
+	another := (&fakeClient{broker: f}).join(t, g, JoinSpec{Mode: One})
+	require.Equal(t, []string{set.At(1).Queue}, another.shards())
 	balanced[0].leave()
 	require.Equal(t, uint64(1), fixed.latest.Version)
+	require.Len(t, balanced[1].shards(), 2)
 }
 
-func TestGroupSetChange(t *testing.T) {
-	g, f := newTestGroup(1, 4)
-	clients := joinAll(t, g, f, 2, false, JoinSpec{})
-	version := clients[0].latest.Version
-
-	state := *g.x.State()
-	state.Words = 3
-	g.x.setState(&state)
-	state.Set = NewSet("images", nodeNames(1), 4).WithGeneration(9)
-	g.x.setState(&state)
-	require.Equal(t, version, clients[0].latest.Version, "the same queues")
-
-	g.x.setState(&State{Mode: Unknown})
-	require.Equal(t, []string{"2", "2"}, []string{count(clients[0]), count(clients[1])}, "queues outlive the exchange")
-
-	g.x.setState(&State{Mode: Sharded, Set: NewSet("images", nodeNames(2), 4)})
-	requireAtRest(t, g, clients)
-	require.Equal(t, []int{1, 1, 1, 1, 1, 1, 1, 1}, f.perShard())
-	g.x.setState(&State{Mode: Sharded, Set: NewSet("images", nodeNames(1), 1)})
-	requireAtRest(t, g, clients)
+func TestGroupManyJoinsAreCheap(t *testing.T) {
+	g, _ := newPlannedGroup("a", "b")
+	plan := grants()
+	for range 2000 {
+		m, _, err := g.Join(context.Background(), JoinSpec{})
+		require.NoError(t, err)
+		plan.Targets[m.id] = []string{"a"}
+	}
+	g.apply(plan)
+	require.Less(t, testing.AllocsPerRun(10, func() {
+		m, _, err := g.Join(context.Background(), JoinSpec{Node: "rabbit@a"})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		g.report()
+		g.apply(plan)
+		m.Leave()
+	}), float64(50), "what a join allocates must not grow with the members there are")
 }
-
-func count(c *fakeClient) string { return string(rune('0' + len(c.shards()))) }

@@ -16,38 +16,32 @@ const cacheSize = 8192
 
 // routes maps exchange names to routes. Reading is the hot path.
 type routes struct {
-	vhost    string
-	policies *Policies
+	vhost string
 
 	// known holds literally named exchanges, the names that feed an exchange, and
 	// exchanges of pattern policies that exist or have consumers. Replaced whole,
 	// under mu.
 	known atomic.Pointer[map[string]*Route]
-	mu    sync.Mutex
-
 	// cache holds other names, with nil for those no policy matches; it is nil
-	// itself while all policies are literal. Names are added under mu.
-	cache *lru.Cache[string, *Route]
+	// itself while all policies are literal. Names are added under mu; replaced
+	// whole when policies are.
+	cache atomic.Pointer[nameCache]
+
+	mu       sync.Mutex
+	policies *Policies
+	// former are exchanges that no policy matches any more, by name: their
+	// consumers stay, and are joined by others if one matches again.
+	former map[string]*Exchange
 }
 
+type nameCache = lru.Cache[string, *Route]
+
 func (r *routes) init(vhost string, policies *Policies) {
-	r.vhost, r.policies = vhost, policies
-	known := make(map[string]*Route)
-	for _, p := range policies.ForVhost(vhost) {
-		name, literal := p.Literal()
-		switch {
-		case !literal && r.cache == nil:
-			r.cache, _ = lru.New[string, *Route](cacheSize) // fails for a size that is not positive only
-		case literal && policies.Match(vhost, name) == p: // else another policy decides
-			known[name] = &Route{Exchange: newExchange(name, vhost, p)}
-		}
-	}
-	r.known.Store(&known)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, x := range r.literals() {
-		r.pinLocked(x)
-	}
+	r.vhost, r.former = vhost, make(map[string]*Exchange)
+	r.known.Store(&map[string]*Route{})
+	r.rebuild(policies)
 }
 
 // exchanges returns the exchanges that are literally named, exist or have
@@ -75,11 +69,12 @@ func (r *routes) lookup(name []byte) *Route {
 	if route, ok := (*r.known.Load())[string(name)]; ok {
 		return route
 	}
-	if r.cache == nil {
+	cache := r.cache.Load()
+	if cache == nil {
 		return nil
 	}
 	// A string of its own would be an allocation; Get keeps no key.
-	if route, ok := r.cache.Get(unsafe.String(unsafe.SliceData(name), len(name))); ok {
+	if route, ok := cache.Get(unsafe.String(unsafe.SliceData(name), len(name))); ok {
 		return route
 	}
 	r.mu.Lock()
@@ -92,15 +87,16 @@ func (r *routes) remember(name string) *Route {
 	if route, ok := (*r.known.Load())[name]; ok {
 		return route
 	}
-	if r.cache == nil {
+	cache := r.cache.Load()
+	if cache == nil {
 		return nil
 	}
-	route, ok := r.cache.Get(name)
+	route, ok := cache.Get(name)
 	if !ok {
 		if p := r.policies.Match(r.vhost, name); p != nil {
 			route = &Route{Exchange: newExchange(name, r.vhost, p)}
 		}
-		r.cache.Add(name, route)
+		cache.Add(name, route)
 	}
 	return route
 }
@@ -140,8 +136,13 @@ func (r *routes) keep(x *Exchange) {
 }
 
 // hold returns a copy of known with x in it; nil when another exchange is there
-// under its name. r.mu is held.
+// under its name, or when no policy matches it any more. r.mu is held.
 func (r *routes) hold(x *Exchange) map[string]*Route {
+	policy := r.policies.Match(r.vhost, x.Name)
+	if policy == nil {
+		return nil
+	}
+	x.policy.Store(policy) // looked up before the policies were replaced
 	current := *r.known.Load()
 	var feeds []*Exchange
 	if route := current[x.Name]; route != nil {
@@ -152,9 +153,7 @@ func (r *routes) hold(x *Exchange) map[string]*Route {
 	}
 	next := maps.Clone(current)
 	next[x.Name] = &Route{Exchange: x, Feeds: feeds}
-	if r.cache != nil {
-		r.cache.Remove(x.Name)
-	}
+	r.uncache(x.Name)
 	return next
 }
 
@@ -164,9 +163,7 @@ func (r *routes) addFeeds(next map[string]*Route, x *Exchange) {
 		route := next[from]
 		if route == nil {
 			route = r.remember(from)
-			if r.cache != nil {
-				r.cache.Remove(from) // known has it from now on
-			}
+			r.uncache(from) // known has it from now on
 		}
 		var merged Route
 		if route != nil {
@@ -208,9 +205,18 @@ func (r *routes) unpin(x *Exchange) {
 	}
 	if route := next[x.Name]; len(route.Feeds) == 0 && !x.kept {
 		delete(next, x.Name)
-		r.cache.Add(x.Name, &Route{Exchange: x})
+		if cache := r.cache.Load(); cache != nil {
+			cache.Add(x.Name, &Route{Exchange: x})
+		}
 	}
 	r.known.Store(&next)
+}
+
+// uncache forgets what is remembered of a name. r.mu is held.
+func (r *routes) uncache(name string) {
+	if cache := r.cache.Load(); cache != nil {
+		cache.Remove(name)
+	}
 }
 
 // canonical returns the exchange that look-ups of x's name give, if it exists.

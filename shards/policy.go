@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // ModulusHash is the exchange type of RabbitMQ's sharding plugin.
@@ -13,8 +15,18 @@ const ModulusHash = "x-modulus-hash"
 // unshardedSuffix ends the name of every catch-all exchange.
 const unshardedSuffix = ".unsharded"
 
-// MaxShardsPerNode is the highest shards-per-node a policy may ask for.
-const MaxShardsPerNode = 1000
+const (
+	// MaxShardsPerNode is the highest shards-per-node a policy may ask for.
+	MaxShardsPerNode = 1000
+	// MaxShards is the highest fixed total a policy may ask for.
+	MaxShards = 1000
+)
+
+const (
+	queueTypeArg = "x-queue-type"
+	quorumType   = "quorum"
+	classicType  = "classic"
+)
 
 // Hash names the function that places a message on a shard.
 type Hash uint8
@@ -108,8 +120,8 @@ func ParseNodeDown(word string) (NodeDown, error) {
 // Definition is what a policy says about the exchanges it matches.
 type Definition struct {
 	ShardsPerNode  int            // 1..MaxShardsPerNode, or 0 when Shards is given
-	Shards         int            // a fixed total over all nodes, under names without a node; 0 = ShardsPerNode counts
-	QueueArguments map[string]any // further arguments the shards are declared with; not to be modified
+	Shards         int            // 1..MaxShards: a fixed total over all nodes, under names without a node; 0 = ShardsPerNode counts
+	QueueArguments map[string]any // further arguments of new shards: texts, numbers, truth values; not to be modified
 	RoutingKey     string         // binding key of the shards for exchanges of other types
 	Hash           Hash           // places messages on shards
 	HashOn         HashOn         // what of a message is hashed
@@ -119,6 +131,10 @@ type Definition struct {
 	ExchangeType   string         // "" or ModulusHash: shard exchanges of whatever type is declared
 	FedBy          []string       // exchanges bound to this one whose publishes carry its shard key
 }
+
+// Replicated reports whether the shards are queues that are on several nodes, so
+// that any node that is up can be asked about them.
+func (d *Definition) Replicated() bool { return d.QueueArguments[queueTypeArg] == quorumType }
 
 // PolicyError says what is wrong with a policy.
 type PolicyError struct {
@@ -146,12 +162,14 @@ type Policy struct {
 	re        *regexp.Regexp
 	literal   string
 	isLiteral bool
+	captures  *lru.Cache[string, uint64] // hash by routing key; nil unless a part of it is hashed
 }
 
 // NewPolicy checks a policy and compiles its pattern, a regular expression that
 // may match anywhere in the name unless anchored, as in RabbitMQ. Errors are
 // *PolicyError.
 func NewPolicy(name, vhost, pattern string, priority int, def Definition) (*Policy, error) {
+	def.QueueArguments = plainNumbers(def.QueueArguments)
 	p := &Policy{Name: name, Vhost: vhost, Pattern: pattern, Priority: priority, Definition: def}
 	fail := func(field, format string, args ...any) (*Policy, error) {
 		return nil, &PolicyError{Policy: name, Field: field, Text: fmt.Sprintf(format, args...)}
@@ -179,39 +197,8 @@ func NewPolicy(name, vhost, pattern string, priority int, def Definition) (*Poli
 	if field, text := def.problem(p.literal); field != "" {
 		return fail("definition."+field, "%s", text)
 	}
+	p.remember()
 	return p, nil
-}
-
-// problem returns the first thing wrong with the definition; literal is the one
-// exchange it is for, if known.
-func (d *Definition) problem(literal string) (field, text string) {
-	switch {
-	case d.ShardsPerNode < 1 || d.ShardsPerNode > MaxShardsPerNode:
-		return "shards-per-node", fmt.Sprintf("is %d; it must be 1 to %d", d.ShardsPerNode, MaxShardsPerNode)
-	case len(d.RoutingKey) > maxShortString:
-		return "routing-key", fmt.Sprintf("has %d bytes; at most %d are possible", len(d.RoutingKey), maxShortString)
-	case d.Hash > HashPhash2:
-		return "hash", "is unknown; use xxhash or phash2"
-	case d.Consumers > One:
-		return "consumers", "is unknown; use balanced or one"
-	case d.ExchangeType != "" && d.ExchangeType != ModulusHash:
-		return "exchange-type", fmt.Sprintf("is '%s'; only %s is possible", d.ExchangeType, ModulusHash)
-	}
-	seen := make(map[string]bool, len(d.FedBy))
-	for _, from := range d.FedBy {
-		switch {
-		case from == "":
-			return "fed-by", "names the default exchange, which nothing can be bound to"
-		case len(from) > maxShortString:
-			return "fed-by", fmt.Sprintf("names an exchange of %d bytes; at most %d are possible", len(from), maxShortString)
-		case from == literal:
-			return "fed-by", fmt.Sprintf("names the sharded exchange '%s' itself", from)
-		case seen[from]:
-			return "fed-by", fmt.Sprintf("names '%s' twice", from)
-		}
-		seen[from] = true
-	}
-	return "", ""
 }
 
 // Literal returns the one exchange name the policy is for, when its pattern is

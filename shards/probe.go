@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/shardmq/shardmq/frames"
 )
@@ -60,18 +61,48 @@ func (t *Topology) probe(ctx context.Context, x *Exchange) (p probed, err error)
 	return p, err
 }
 
-// probeShape declares the existing exchange as ours until the broker agrees or
-// names a difference that tells its type. RabbitMQ compares the type first, then
-// durable, auto_delete and internal, then the alternate exchange, and names the
-// first difference, so that each refusal corrects one property.
+// noisyEvery bounds how often it is looked whether an exchange has another type
+// when the question makes the broker log an error each time.
+const noisyEvery = 15 * time.Second
+
+// otherKind reports whether the exchange has another type than in state, or has
+// come or gone.
+func (t *Topology) otherKind(ctx context.Context, x *Exchange, state *State) (other bool, err error) {
+	err = t.onAny(ctx, func(b Broker) error {
+		exists, err := b.ExchangeExists(ctx, x.Name)
+		other = exists != (state.Type != "")
+		if err != nil || other || !exists || !x.work.mayProbe(state.Type) {
+			return err
+		}
+		p := probed{}
+		err = probeShape(ctx, b, x, &p)
+		other = err == nil && p.kind != state.Type
+		return err
+	})
+	return other, err
+}
+
+// mayProbe reports whether it is time to probe an exchange of that type.
+func (w *work) mayProbe(kind string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.shape.Type == kind || time.Since(w.shaped) >= noisyEvery
+}
+
+// probeShape declares the existing exchange as it was last, or as ours, until the
+// broker agrees or names a type that cannot be declared everywhere. RabbitMQ
+// compares the type first, then durable, auto_delete and internal, then the
+// alternate exchange, and names the first difference, so that each refusal corrects
+// one property.
 func probeShape(ctx context.Context, b Broker, x *Exchange, p *probed) error {
 	spec := x.work.shapeOf(x.Name)
+	defer x.work.probedNow()
 	tried := make(map[ExchangeSpec]bool)
 	for !tried[spec] {
 		tried[spec] = true
 		err := b.DeclareExchange(ctx, spec)
 		if err == nil {
-			p.kind, p.alternate = directType, true
+			p.kind, p.alternate = spec.Type, spec.AlternateExchange == Unsharded(x.Name)
 			x.work.setShape(spec)
 			return nil
 		}
@@ -82,12 +113,21 @@ func probeShape(ctx context.Context, b Broker, x *Exchange, p *probed) error {
 		arg, current := inequivalent(refused.Text)
 		switch arg {
 		case "type":
-			p.kind = current
-			return nil
+			known, err := isBuiltIn(ctx, b, current)
+			if err != nil {
+				return err
+			}
+			if !known {
+				p.kind = current
+				return nil
+			}
+			spec.Type = current
 		case "alternate-exchange":
-			p.kind = directType
-			x.work.setShape(spec)
-			return nil
+			if tried[withAlternate(spec, current)] { // in words that are not understood
+				p.kind = spec.Type
+				return nil
+			}
+			spec = withAlternate(spec, current)
 		case "durable":
 			spec.Durable = !spec.Durable
 		case "auto_delete":
@@ -104,6 +144,32 @@ func probeShape(ctx context.Context, b Broker, x *Exchange, p *probed) error {
 	}
 }
 
+// isBuiltIn reports whether the broker has the exchange type without a plugin. To
+// declare one of another type where its plugin is off would end the connection.
+func isBuiltIn(ctx context.Context, b Broker, kind string) (bool, error) {
+	switch kind {
+	case directType, "topic", "fanout", "headers":
+		return true, nil
+	case ModulusHash:
+		version, err := b.Version(ctx)
+		return versionAtLeast(version, 4, 3), err
+	}
+	return false, nil
+}
+
+// withAlternate returns spec with the alternate exchange that a refusal names:
+//
+//	but current is none
+//	but current is 'own'
+//	but current is the value 'own' of type 'longstr'
+func withAlternate(spec ExchangeSpec, current string) ExchangeSpec {
+	spec.AlternateExchange = current
+	if current == "none" {
+		spec.AlternateExchange = ""
+	}
+	return spec
+}
+
 // shapeOf returns the declaration that fitted last, so that a probe of a known
 // exchange takes one request.
 func (w *work) shapeOf(name string) ExchangeSpec {
@@ -113,6 +179,13 @@ func (w *work) shapeOf(name string) ExchangeSpec {
 		w.shape = ExchangeSpec{Name: name, Type: directType, Durable: true, AlternateExchange: Unsharded(name)}
 	}
 	return w.shape
+}
+
+// probedNow notes when the exchange was probed.
+func (w *work) probedNow() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shaped = time.Now()
 }
 
 func (w *work) setShape(spec ExchangeSpec) {
@@ -132,7 +205,11 @@ func inequivalent(text string) (arg, current string) {
 	}
 	arg, _, _ = strings.Cut(rest, "'")
 	if at := strings.LastIndex(rest, now); at >= 0 {
-		current = strings.Trim(rest[at+len(now):], "'")
+		current = rest[at+len(now):]
+		if typed, isTyped := strings.CutPrefix(current, "the value '"); isTyped {
+			current, _, _ = strings.Cut(typed, "' of type '")
+		}
+		current = strings.Trim(current, "'")
 	}
 	return arg, current
 }

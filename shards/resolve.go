@@ -25,11 +25,18 @@ type work struct {
 	words         uint32 // word counts in use, as State.Words; kept while the exchange is gone
 	set           *Set   // last shard set, for its generation
 	shape         ExchangeSpec
+	shaped        time.Time // when the exchange was probed last
 	warnedReal    bool
-	down          map[string]bool // nodes that did not answer last time
-	counting      *counting       // the last reading of the counts
-	pause         time.Duration   // before the next try while it cannot be set up
-	told          string          // the refusal that was logged last
+	adopted       map[string]string // queues found fit to be shards, and for which arguments
+	prepared      *prepared         // made for an exchange that is not there yet; guarded by the turn
+	stays         map[string]bool   // surplus shards that were reported not to be removed
+	surplus       surplus           // see surplus.go
+	stores        sync.Mutex        // held while State is replaced; after turn, and nothing is called under it
+	counting      *counting         // the last reading of the counts
+	pause         time.Duration     // before the next try while it cannot be set up
+	told          string            // the refusal that was logged last
+	accord        accord            // see plan.go
+	counted       counted           // see snapshot.go
 }
 
 // flight is one run of resolve that any number of callers wait for.
@@ -74,8 +81,8 @@ func (w *work) unlock() { <-w.turn }
 
 // Resolve finds out what the exchange is in the broker and, if it exists, makes
 // sure of its shards, their bindings and its catch-all. Without force a known
-// answer is enough: a positive one for good, "missing" for 5 seconds, a refusal
-// for 1. With force the look begins after the call, so it sees what the caller
+// answer is enough: a positive one for good, "missing" and a refusal for a second.
+// With force the look begins after the call, so it sees what the caller
 // has just done. Concurrent calls share a run. Refusals are *BrokerError; other
 // errors match ErrUnreachable or the context's.
 func (t *Topology) Resolve(ctx context.Context, x *Exchange, force bool) (*State, error) {
@@ -167,9 +174,12 @@ func (t *Topology) resolve(ctx context.Context, x *Exchange) (*State, error) {
 	if err := w.lock(ctx); err != nil {
 		return nil, err
 	}
-	state, err := t.setUp(ctx, x)
+	state, agreed, err := t.setUp(ctx, x)
 	if err == nil {
 		t.publish(x, state)
+		w.follows(agreed)
+	} else {
+		w.failed()
 	}
 	w.unlock()
 	if err != nil {
@@ -184,62 +194,40 @@ func (t *Topology) resolve(ctx context.Context, x *Exchange) (*State, error) {
 	return state, nil
 }
 
-// setUp probes, and declares and binds what is not there. The turn is held.
-func (t *Topology) setUp(ctx context.Context, x *Exchange) (*State, error) {
+// setUp probes, and declares and binds what is not there. The state's shards are
+// those of what was agreed, nil when it has none. The turn is held.
+func (t *Topology) setUp(ctx context.Context, x *Exchange) (*State, *agreement, error) {
 	found, err := t.probe(ctx, x)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	state := &State{Mode: found.mode(x.Policy()), Type: found.kind}
 	if state.Mode == Missing {
-		return state, nil
+		t.abandonLate(ctx, x)
+		return state, nil, nil
 	}
-	if state.Set, err = t.newSet(ctx, x); err != nil {
-		return nil, err
+	x.work.prepared = nil
+	agreed, err := t.agree(ctx, x)
+	if err != nil {
+		return nil, nil, err
 	}
-	plan := &binding{x: x, set: state.Set, mode: state.Mode}
+	x.work.takeSets(x, state, agreed.plan)
 	if state.Mode == Sharded {
-		plan.words = x.work.words | 1
-		state.Words = plan.words
+		state.Words = x.work.words | 1
 	}
+	plan := bindingOf(x, state)
 	if err := t.declareShards(ctx, plan); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	state.Live = plan.live(state)
-	if state.Mode == Sharded {
-		if err := t.catchAll(ctx, plan); err != nil {
-			return nil, err
-		}
+	if err := t.settleBindings(ctx, state, plan, found); err != nil {
+		return nil, nil, err
 	}
 	if state.RealQueue, err = t.realQueue(ctx, x); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return state, nil
-}
-
-// newSet returns the shard set over all nodes, the present one if nothing has
-// changed.
-func (t *Topology) newSet(ctx context.Context, x *Exchange) (*Set, error) {
-	nodes := make([]string, len(t.brokers))
-	for i, b := range t.brokers {
-		name, err := b.NodeName(ctx)
-		if err != nil {
-			return nil, err
-		}
-		nodes[i] = name
-	}
-	w := &x.work
-	set := NewSet(x.Name, nodes, x.Policy().Definition.ShardsPerNode)
-	switch {
-	case w.set.Same(set):
-		return w.set, nil
-	case w.set != nil:
-		set = set.WithGeneration(w.set.Generation() + 1)
-	}
-	if err := set.Validate(); err != nil {
-		return nil, &BrokerError{Code: uint16(frames.PreconditionFailed), Text: "PRECONDITION_FAILED - " + err.Error()}
-	}
-	return set, nil
+	agreed.ready = plan.covers(state.Next)
+	return state, agreed, nil
 }
 
 // realQueue looks whether a queue has the exchange's own name. When no node
@@ -272,10 +260,12 @@ func (t *Topology) publish(x *Exchange, state *State) {
 	w := &x.work
 	if state.Set != nil {
 		w.set = state.Set
+	} else {
+		w.follows(nil)
 	}
 	w.words |= state.Words
 	before := x.State()
-	x.state.Store(state)
+	state = t.store(x, state)
 	if before.Mode != state.Mode || !before.Set.Same(state.Set) || before.LiveLen() != state.LiveLen() {
 		shards := 0
 		if state.Set != nil {
@@ -286,10 +276,16 @@ func (t *Topology) publish(x *Exchange, state *State) {
 	}
 }
 
-// regroup has consumers reassigned. It calls into sessions, so no turn or lock
-// is held.
+// regroup has consumers and other proxies told what the exchange is now, and has
+// it set up again if other shards have been decided on meanwhile. It calls into
+// sessions, so no turn or lock is held.
 func (t *Topology) regroup(x *Exchange) {
-	if g := t.routes.canonical(x).group.Load(); g != nil {
+	x = t.routes.canonical(x)
+	if g := x.group.Load(); g != nil {
 		g.setChanged()
+		g.changed()
+	} else {
+		t.restate(x)
 	}
+	t.follow(x)
 }

@@ -27,16 +27,57 @@ type Set struct {
 // NewSet returns the set for shardsPerNode shards on each of nodes; a node named
 // twice counts once. Its generation is 1.
 func NewSet(exchange string, nodes []string, shardsPerNode int) *Set {
+	return SetOf(exchange, 1, ShardsFor(exchange, &Definition{ShardsPerNode: shardsPerNode}, nodes, nil))
+}
+
+// ShardsFor returns the shards that a definition comes to on these nodes, in name
+// order. A node named twice counts once.
+//
+// Shards of a fixed total are spread over the nodes, but those that are in present
+// keep the node they have there, while it is one of nodes: their queues are where
+// they are, and a node more must not look like a change of every shard. Replicated
+// ones have no node.
+func ShardsFor(exchange string, d *Definition, nodes []string, present []Shard) []Shard {
 	nodes = slices.Clone(nodes)
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
 	var all []Shard
-	for _, node := range nodes {
-		for i := range max(shardsPerNode, 0) {
-			all = append(all, Shard{Queue: QueueName(exchange, node, i), Node: node, Index: i})
+	if d.Shards > 0 {
+		all = fixedShards(exchange, d, nodes, present)
+	} else {
+		for _, node := range nodes {
+			for i := range d.ShardsPerNode {
+				all = append(all, Shard{Queue: QueueName(exchange, node, i), Node: node, Index: i})
+			}
 		}
 	}
-	return SetOf(exchange, 1, all)
+	slices.SortFunc(all, func(a, b Shard) int { return strings.Compare(a.Queue, b.Queue) })
+	return all
+}
+
+// fixedShards is ShardsFor for a fixed total.
+func fixedShards(exchange string, d *Definition, nodes []string, present []Shard) []Shard {
+	if len(nodes) == 0 {
+		return nil
+	}
+	home := make(map[string]string, len(present))
+	for _, shard := range present {
+		if slices.Contains(nodes, shard.Node) {
+			home[shard.Queue] = shard.Node
+		}
+	}
+	all := make([]Shard, d.Shards)
+	for i := range all {
+		shard := Shard{Queue: QueueNameFixed(exchange, i), Index: i}
+		if !d.Replicated() {
+			shard.Node = nodes[i%len(nodes)]
+			if node, known := home[shard.Queue]; known {
+				shard.Node = node
+			}
+		}
+		all[i] = shard
+	}
+	return all
 }
 
 // SetOf returns the set of these shards, which it sorts by name; generation is
@@ -67,8 +108,13 @@ func (s *Set) Exchange() string { return s.exchange }
 // exchange has a higher one.
 func (s *Set) Generation() uint64 { return s.generation }
 
-// Len returns the number of shards over all nodes.
-func (s *Set) Len() int { return len(s.shards) }
+// Len returns the number of shards over all nodes; a nil set has none.
+func (s *Set) Len() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.shards)
+}
 
 // At returns shard i, 0 <= i < Len, in name order.
 func (s *Set) At(i int) Shard { return s.shards[i] }
@@ -77,6 +123,12 @@ func (s *Set) At(i int) Shard { return s.shards[i] }
 func (s *Set) Index(queue string) (int, bool) {
 	i, ok := s.index[queue]
 	return i, ok
+}
+
+// Has reports whether a queue is in the set.
+func (s *Set) Has(queue string) bool {
+	_, has := s.index[queue]
+	return has
 }
 
 // Pick returns the shard for a hash value: h mod Len. The set must not be empty.
@@ -175,6 +227,11 @@ func Words(routingKey []byte) int {
 // QueueName returns the name of a shard queue, the one the sharding plugin uses.
 func QueueName(exchange, node string, index int) string {
 	return queueWord + exchange + " - " + node + " - " + strconv.Itoa(index)
+}
+
+// QueueNameFixed returns the name of a shard queue of a fixed total.
+func QueueNameFixed(exchange string, index int) string {
+	return queueWord + exchange + " - " + strconv.Itoa(index)
 }
 
 // Unsharded returns the name of the exchange's catch-all exchange.

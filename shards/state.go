@@ -49,6 +49,9 @@ type State struct {
 	// number of shards changes also the shards to come and those to go. nil means
 	// Set alone.
 	All *Set
+	// Next is what publishes will be hashed over once every proxy is ready for it;
+	// nil when no change is under way. Its shards are declared and bound.
+	Next *Set
 	// Words has bit w-1 set when the shard keys of w words are bound.
 	Words uint32
 	// RealQueue: a queue with the exchange's own name exists, so spreading
@@ -56,9 +59,14 @@ type State struct {
 	RealQueue bool
 	// Type is the exchange type as the broker names it, "" when unknown.
 	Type string
-	// Live are the indexes of the shards that were there and bound at the last
-	// look, ascending; nil means all of Set, an empty one none.
+	// Live are the indexes in Set of the shards that were there and bound at the
+	// last look and whose node is not known to be down, ascending; nil means all
+	// of Set, an empty one none. It concerns publishes; whether a shard of Covered
+	// can be consumed, counts say.
 	Live []int
+	// Keep: messages for a shard that is not live stay with it, for the broker to
+	// refuse (on-node-down: keep).
+	Keep bool
 }
 
 // Covered returns the shards that consumers, gets and counts concern: All, or Set;
@@ -70,9 +78,35 @@ func (s *State) Covered() *Set {
 	return s.Set
 }
 
-// Place returns the index, in s.Set, of the shard for a hash value. Set must not
-// be empty. It does not allocate.
-func (s *State) Place(h uint64) int { return s.Set.Pick(h) }
+// bound returns the shards that are to be bound: Set and Next. Set must not be nil.
+func (s *State) bound() *Set {
+	if s.Next == nil {
+		return s.Set
+	}
+	all := make([]Shard, 0, s.Set.Len()+s.Next.Len())
+	for i := range s.Set.Len() {
+		all = append(all, s.Set.At(i))
+	}
+	for i := range s.Next.Len() {
+		if shard := s.Next.At(i); !s.Set.Has(shard.Queue) {
+			all = append(all, shard)
+		}
+	}
+	return SetOf(s.Set.exchange, s.Set.generation, all)
+}
+
+// Place returns the index, in s.Set, of the shard for a hash value. The shard is
+// h mod Len of Set; if that one is not live, the rest of the hash places the
+// message on one of those that are, so that the keys of healthy shards stay where
+// they are. With none live, or with Keep, it is as if all were. Set must not be
+// empty. It does not allocate.
+func (s *State) Place(h uint64) int {
+	i := s.Set.Pick(h)
+	if s.Live == nil || len(s.Live) == 0 || s.Keep || s.IsLive(i) {
+		return i
+	}
+	return s.Live[h/uint64(s.Set.Len())%uint64(len(s.Live))]
+}
 
 // LiveLen returns how many shards are live.
 func (s *State) LiveLen() int {
@@ -137,16 +171,6 @@ func (x *Exchange) State() *State {
 		return s
 	}
 	return unknownState
-}
-
-// groupOf returns the exchange's consumer group, made on first use with counts
-// as its source of the broker's consumer counts (see newGroup).
-func (x *Exchange) groupOf(counts countsFunc) *Group {
-	if g := x.group.Load(); g != nil {
-		return g
-	}
-	x.group.CompareAndSwap(nil, newGroup(x, counts))
-	return x.group.Load()
 }
 
 // NextSpread returns the index, in s.Set, of the shard for the next publish

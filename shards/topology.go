@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/shardmq/shardmq/shards/coordination"
@@ -23,7 +22,7 @@ const (
 	// resolveTimeout bounds one look at an exchange with all that follows from it.
 	resolveTimeout = 10 * time.Second
 	// missingFor and refusedFor are how long a negative answer is remembered.
-	missingFor = 5 * time.Second
+	missingFor = time.Second
 	refusedFor = time.Second
 	// resolveAtOnce bounds the exchanges resolved at the same time in the
 	// background, requestsAtOnce the requests to one node for one exchange.
@@ -34,18 +33,25 @@ const (
 // Topology is all sharded exchanges of one vhost: it finds out what they are in
 // the broker, and declares and binds their shards. It is safe for concurrent use.
 type Topology struct {
-	vhost    string
-	policies *Policies
-	brokers  []Broker
-	log      Logger
-	routes   routes
-	prefer   atomic.Int32 // index of the broker that last answered
+	vhost  string
+	nodes  nodes
+	log    Logger
+	routes routes
 
 	ctx    context.Context // ends at Close
 	cancel context.CancelFunc
 	start  sync.Once
 	retry  chan struct{} // capacity 1: unfinished has changed
-	again  chan struct{} // capacity 1: a broker has connected anew
+	again  chan struct{} // capacity 1: a node is there again
+	lost   chan struct{} // capacity 1: a node is down
+
+	node  *coordination.Node // see participant.go
+	alone bool               // node has no other proxies to decide with
+
+	listMu sync.Mutex           // taken under the node's lock, before those of an exchange
+	listed map[string]*Exchange // by name: what is reported to the coordination
+
+	reconfigured sync.Mutex // held by Reconfigure and while Close closes the brokers
 
 	mu         sync.Mutex // a leaf: nothing else is locked or called under it
 	closed     bool
@@ -62,27 +68,37 @@ func NewTopology(vhost string, policies *Policies, brokers []Broker, log Logger)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &Topology{
-		vhost: vhost, policies: policies, brokers: brokers, log: log,
-		ctx: ctx, cancel: cancel, retry: make(chan struct{}, 1), again: make(chan struct{}, 1),
+		vhost: vhost, log: log,
+		ctx: ctx, cancel: cancel, retry: make(chan struct{}, 1), again: make(chan struct{}, 1), lost: make(chan struct{}, 1),
 		unfinished: make(map[*Exchange]time.Time),
+		listed:     make(map[string]*Exchange),
 	}
-	for _, b := range brokers {
-		if r, ok := b.(Reconnector); ok {
-			r.OnReconnect(func() { signal(t.again) })
-		}
-	}
+	t.nodes.init(brokers)
 	t.routes.init(vhost, policies)
+	t.Coordinate(nil)
+	for _, b := range brokers {
+		t.wire(b)
+	}
 	return t
 }
 
-// Coordinate has the topology decide together with the other proxies of tr. It
-// is to be called before Start, Resolve and Group; without it the proxy decides
-// for itself alone. Close closes tr.
-func (t *Topology) Coordinate(tr coordination.Transport) {}
-
-// Unsettled reports that deliveries of basic.get on a shard queue that await
-// their acknowledgement have become more or fewer by delta.
-func (t *Topology) Unsettled(x *Exchange, queue string, delta int) {}
+// wire has a broker tell when its connection is lost and when it is back.
+func (t *Topology) wire(b Broker) {
+	if d, ok := b.(Disconnector); ok {
+		d.OnDisconnect(func() {
+			if node := b.Node(); node != "" {
+				t.nodeFailed(node, nil)
+			}
+		})
+	}
+	if r, ok := b.(Reconnector); ok {
+		r.OnReconnect(func() {
+			node := b.Node()
+			t.nodeAnswered(node, t.nodes.asking(node))
+			signal(t.again)
+		})
+	}
+}
 
 // Start begins, in the background, to set up the existing exchanges that
 // policies name literally, and to look after all that are set up, until ctx ends
@@ -90,6 +106,7 @@ func (t *Topology) Unsettled(x *Exchange, queue string, delta int) {}
 // seconds, and what cannot be set up is tried again. Further calls do nothing.
 func (t *Topology) Start(ctx context.Context) {
 	t.start.Do(func() {
+		t.node.Start(t.ctx) // sessions need it until Close
 		for _, x := range t.routes.literals() {
 			t.finishLater(x)
 		}
@@ -111,10 +128,12 @@ func (t *Topology) Close() error {
 	t.mu.Lock()
 	t.closed = true
 	t.mu.Unlock()
+	errs := []error{t.node.Close()}
 	t.cancel()
 	t.running.Wait()
-	var errs []error
-	for _, b := range t.brokers {
+	t.reconfigured.Lock()
+	defer t.reconfigured.Unlock()
+	for _, b := range t.nodes.all() {
 		errs = append(errs, b.Close())
 	}
 	return errors.Join(errs...)
@@ -133,7 +152,7 @@ func (t *Topology) Group(x *Exchange) *Group {
 		t.routes.keep(x)
 		x = t.routes.canonical(x) // another one may have been quicker
 	}
-	return x.groupOf(func(ctx context.Context) ([]Count, error) { return t.Counts(ctx, x) })
+	return t.groupOf(x)
 }
 
 // spawn runs fn in a goroutine that Close waits for.
@@ -145,48 +164,6 @@ func (t *Topology) spawn(fn func()) bool {
 	}
 	t.running.Go(fn)
 	return true
-}
-
-// onAny runs fn with the broker that answered last, and with the others if it is
-// down: exchanges and names are the same on every node of a cluster.
-func (t *Topology) onAny(ctx context.Context, fn func(Broker) error) error {
-	return t.onAnyBut(ctx, nil, fn)
-}
-
-// onAnyBut is onAny without the nodes known to be down.
-func (t *Topology) onAnyBut(ctx context.Context, down map[string]bool, fn func(Broker) error) error {
-	var errs []error
-	first := int(t.prefer.Load())
-	for i := range t.brokers {
-		at := (first + i) % len(t.brokers)
-		if len(down) > 0 && down[t.brokers[at].Node()] {
-			continue
-		}
-		err := fn(t.brokers[at])
-		if !nodeDown(err) {
-			t.prefer.Store(int32(at))
-			return err
-		}
-		errs = append(errs, err)
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	if len(errs) == 0 {
-		return ErrUnreachable
-	}
-	return errors.Join(errs...)
-}
-
-// brokerOf returns the connection to a node, by position if not by name: the
-// names were read from the brokers, so one of them has it.
-func (t *Topology) brokerOf(node string) Broker {
-	for _, b := range t.brokers {
-		if b.Node() == node {
-			return b
-		}
-	}
-	return t.brokers[0]
 }
 
 // versionAtLeast compares "4.3.6" and the like by their first two numbers; a

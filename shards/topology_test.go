@@ -35,7 +35,9 @@ func topology(t *testing.T, nodes int, policies ...*Policy) (*Topology, *fakeClu
 
 func policy(t *testing.T, pattern string, def Definition) *Policy {
 	t.Helper()
-	def.ShardsPerNode = max(def.ShardsPerNode, 1)
+	if def.Shards == 0 {
+		def.ShardsPerNode = max(def.ShardsPerNode, 1)
+	}
 	p, err := NewPolicy(pattern, "/", pattern, 0, def)
 	require.NoError(t, err)
 	return p
@@ -110,7 +112,7 @@ func TestResolveShapes(t *testing.T) {
 func TestResolveDeclaresShardsOnTheirNodes(t *testing.T) {
 	top, cluster, _, logs := topology(t, 2, policy(t, "^x$", Definition{ShardsPerNode: 3}))
 	cluster.exchanges["x"] = ExchangeSpec{Name: "x", Type: "direct", Durable: true, AlternateExchange: "x.unsharded"}
-	adopted := fakeQueue{node: "b@h", spec: QueueSpec{Arguments: map[string]any{"x-max-length": 5}}, Count: Count{Exists: true}}
+	adopted := fakeQueue{node: "b@h", spec: QueueSpec{Arguments: map[string]any{"x-max-priority": 5}}, Count: Count{Exists: true}}
 	cluster.queues[QueueName("x", "b@h", 1)] = adopted
 	state, err := top.Resolve(t.Context(), exchangeOf(t, top, "x"), false)
 	require.NoError(t, err)
@@ -130,16 +132,6 @@ func TestResolveDeclaresShardsOnTheirNodes(t *testing.T) {
 	require.NoError(t, err)
 	require.Same(t, state.Set, again.Set, "the same shards are the same set")
 	require.Equal(t, 1, logs.count("exchange state"), "no news, no log line")
-}
-
-func TestResolveGrowsOneGenerationOn(t *testing.T) {
-	top, cluster, _, _ := topology(t, 1, policy(t, "^x$", Definition{}))
-	x := exchangeOf(t, top, "x")
-	x.work.set = NewSet("x", []string{"a@h", "b@h"}, 1).WithGeneration(7)
-	cluster.exchanges["x"] = ExchangeSpec{Name: "x", Type: "fanout"}
-	state, err := top.Resolve(t.Context(), x, false)
-	require.NoError(t, err)
-	require.Equal(t, uint64(8), state.Set.Generation())
 }
 
 func TestResolveWithANodeDown(t *testing.T) {

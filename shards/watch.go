@@ -18,8 +18,9 @@ const (
 	fullEvery = 12
 )
 
-// watch looks at all exchanges again and again, and at once when a control
-// connection is back: the broker may have lost things meanwhile.
+// watch looks at all exchanges again and again, and at once when a node is down,
+// for then bindings have to move, and when one is back: it may have lost things
+// meanwhile.
 func (t *Topology) watch(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -30,6 +31,7 @@ func (t *Topology) watch(ctx context.Context) {
 			looks++
 			full = looks%fullEvery == 0
 		case <-t.again:
+		case <-t.lost:
 		case <-ctx.Done():
 			return
 		}
@@ -63,15 +65,12 @@ func (t *Topology) look(ctx context.Context, x *Exchange, full bool, r *round) {
 // says. While no node answers nothing is known, and nothing has changed.
 func (t *Topology) changed(ctx context.Context, x *Exchange, state *State, r *round) bool {
 	var (
-		exists bool
+		other  bool
 		failed error
 		wg     sync.WaitGroup
 	)
 	wg.Go(func() {
-		failed = t.onAny(ctx, func(b Broker) (err error) {
-			exists, err = b.ExchangeExists(ctx, x.Name)
-			return err
-		})
+		other, failed = t.otherKind(ctx, x, state)
 	})
 	var missing bool
 	var uncounted error
@@ -82,7 +81,7 @@ func (t *Topology) changed(ctx context.Context, x *Exchange, state *State, r *ro
 	if failed != nil {
 		return refusedBy(failed)
 	}
-	return exists != (state.Set != nil) || missing || refusedBy(uncounted)
+	return other || missing || refusedBy(uncounted)
 }
 
 // refusedBy reports whether a broker that is up refused something.

@@ -102,7 +102,8 @@ func TestWatchIsCheap(t *testing.T) {
 		pass((fullEvery - 1) * lookEvery)
 		require.Equal(t, fullEvery-1, cluster.count("exchange exists"))
 		require.Equal(t, 4*(fullEvery-1), cluster.count("queue count"))
-		require.Zero(t, cluster.count("bind")+cluster.count("declare exchange")+cluster.count("declare queue"))
+		require.Equal(t, fullEvery-1, cluster.count("declare exchange"), "as it is, which the broker does not complain of")
+		require.Zero(t, cluster.count("bind")+cluster.count("declare queue"))
 	})
 }
 
@@ -191,4 +192,35 @@ func TestStartTwice(t *testing.T) {
 		return n
 	}
 	require.Equal(t, tries(1), tries(20))
+}
+
+// An exchange declared anew as another type, past this proxy.
+func TestWatchOtherType(t *testing.T) {
+	watched(t, 1, func(t *testing.T, top *Topology, cluster *fakeCluster, _ []*fakeBroker) {
+		mode := func() Mode { return exchangeOf(t, top, "x").State().Mode }
+		redeclare := func(spec ExchangeSpec) {
+			cluster.deleteExchange("x")
+			cluster.declare(spec)
+		}
+		redeclare(ExchangeSpec{Name: "x", Type: ModulusHash})
+		pass(lookEvery)
+		require.Equal(t, Native, mode())
+		require.Len(t, cluster.keys("x", QueueName("x", "a@h", 0)), 1)
+		redeclare(ourX)
+		pass(noisyEvery + lookEvery) // without the type of its own the broker logs an error for each look
+		requireWhole(t, top, cluster)
+		for _, kind := range []string{"topic", "fanout", "headers"} {
+			redeclare(ExchangeSpec{Name: "x", Type: kind, AlternateExchange: "own", AutoDelete: true})
+			pass(lookEvery)
+			require.Equal(t, Plain, mode())
+			require.Equal(t, kind, exchangeOf(t, top, "x").State().Type)
+		}
+		cluster.do(func() { cluster.version = "4.3.6" })
+		redeclare(ExchangeSpec{Name: "x", Type: ModulusHash})
+		pass(lookEvery)
+		require.Equal(t, Native, mode())
+		redeclare(ourX)
+		pass(lookEvery)
+		require.Equal(t, Sharded, mode())
+	})
 }

@@ -22,8 +22,12 @@ func (c *checkCmd) Run(a *app) error {
 			bad = append(bad, err)
 			continue
 		}
+		nodes := count(len(cfg.Upstream.Nodes), "node", "nodes")
+		if cfg.Upstream.Discovery != nil {
+			nodes += " and those that discovery finds"
+		}
 		fmt.Fprintf(a.stdout, "%s: ok: %s, %s, %s\n", file, count(len(cfg.Listeners), "listener", "listeners"),
-			count(len(cfg.Upstream.Nodes), "node", "nodes"), count(len(cfg.Policies), "policy", "policies"))
+			nodes, count(len(cfg.Policies), "policy", "policies"))
 	}
 	return errors.Join(bad...)
 }

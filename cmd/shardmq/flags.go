@@ -28,6 +28,12 @@ func (c *proxyCmd) fromFlags() (*config.Config, error) {
 	vhost := c.upstreams(cfg, &bad)
 	c.nodeNames(cfg, &bad)
 	c.shards(cfg, vhost, &bad)
+	if c.Admin != "" {
+		cfg.Admin.Address = c.Admin
+		if err := config.CheckAdmin(c.Admin); err != nil {
+			bad.addf("--admin: %w", err)
+		}
+	}
 	if bad != nil {
 		return nil, usageError{errors.Join(bad...)}
 	}

@@ -26,7 +26,7 @@ type rule struct {
 	inside []string
 }
 
-// The layers, top to bottom: cmd → proxy → router → shards → frames. An
+// The layers, top to bottom: cmd → proxy → router, admin → shards → frames. An
 // import that points up would make a pure layer depend on sockets.
 var rules = []rule{
 	{
@@ -51,7 +51,7 @@ var rules = []rule{
 		},
 	},
 	{
-		folder: "shards", except: []string{"shards/control"},
+		folder: "shards", except: []string{"shards/control", "shards/discovery"},
 		inside: []string{"shards", "frames"},
 		deny: map[string]string{
 			"net/...":             "brokers are reached through the Broker interface only",
@@ -60,6 +60,7 @@ var rules = []rule{
 		},
 	},
 	{folder: "shards/control", inside: []string{"shards", "frames"}},
+	{folder: "shards/discovery", inside: []string{"shards"}},
 	{
 		folder: "config",
 		inside: []string{"config", "shards"},
@@ -67,15 +68,16 @@ var rules = []rule{
 			"gopkg.in/yaml.v3": "archived: use go.yaml.in/yaml/v3",
 		},
 	},
+	{folder: "admin", inside: []string{"admin", "shards", "frames"}},
 	{
 		folder: "proxy",
-		inside: []string{"proxy", "router", "shards", "frames"},
+		inside: []string{"proxy", "admin", "router", "shards", "frames"},
 		deny: map[string]string{
 			"github.com/alecthomas/kong/...": "the command line belongs to cmd",
 			"github.com/rabbitmq/...":        "clients' data takes no detour over a client library; control connections are in shards/control",
 		},
 	},
-	{folder: "cmd", inside: []string{"config", "proxy", "shards", "frames"}},
+	{folder: "cmd", inside: []string{"config", "proxy", "admin", "shards", "frames"}},
 }
 
 // TestImportDirection reads the imports of every file that is not a test.

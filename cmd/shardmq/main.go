@@ -22,7 +22,7 @@ import (
 // configuration, which a restart does not cure, from a failure that it may.
 const (
 	exitOK    = 0
-	exitError = 1 // failed while running
+	exitError = 1 // failed while running, or found something
 	exitUsage = 2 // bad flags, bad configuration, an address that is taken
 )
 
@@ -32,6 +32,10 @@ type cli struct {
 	Config struct {
 		Check checkCmd `cmd:"" help:"Check configuration files and report every problem with its line."`
 	} `cmd:"" help:"Work with configuration files."`
+	Shards struct {
+		List  shardsListCmd  `cmd:"" help:"List the shards there are, with their messages and consumers. No proxy needs to run."`
+		Prune shardsPruneCmd `cmd:"" help:"Say which surplus shards can be deleted, and delete them with --yes."`
+	} `cmd:"" help:"Look at shards at the broker, and clean up."`
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a running proxy whether it is alive, for container health checks."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 
@@ -90,6 +94,9 @@ func (a *app) report(err error) int {
 			listen.Address, listenCause(listen.Err), listenRemedy(listen.Err))
 		return exitUsage
 	}
+	if errors.Is(err, errFindings) {
+		return exitError // they have been printed
+	}
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(a.stderr, "shardmq: %s\n", strings.TrimSuffix(line, "\n"))
 	}
@@ -121,7 +128,7 @@ func (a *app) parse(ctx context.Context, c *cli, stdout io.Writer, args []string
 	parser, err := kong.New(c,
 		kong.Name("shardmq"),
 		kong.Description("Sharded exchanges and queues for any RabbitMQ, without a plugin."),
-		kong.Vars{"listen": config.DefaultListen, "upstream": defaultUpstream, "version": versionLine()},
+		kong.Vars{"listen": config.DefaultListen, "upstream": defaultUpstream, "admin": config.AdminExample, "version": versionLine()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Writers(stdout, a.stderr),
 		kong.Exit(func(int) { panic(helped{}) }), //nolint:forbidigo // the only way out of kong's parser after --help

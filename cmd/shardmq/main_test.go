@@ -53,7 +53,7 @@ func write(t *testing.T, text string) string {
 // comparedPart leaves out of the options what cannot be compared.
 func comparedPart(o *proxy.Options) proxy.Options {
 	c := *o
-	c.Policies, c.Log, c.Ready = nil, nil, nil
+	c.Policies, c.Log, c.Ready, c.Updates = nil, nil, nil, nil
 	return c
 }
 
@@ -62,7 +62,7 @@ func TestFlagsToOptions(t *testing.T) {
 		Listeners: []string{":5673"}, Nodes: []proxy.Node{{Address: "localhost:5672"}},
 		ControlUsername: "guest", ControlPassword: "guest",
 		DialTimeout: 5 * time.Second, HandshakeTimeout: 10 * time.Second, DrainTimeout: 10 * time.Second,
-		Version: version(),
+		Prefer: proxy.LeastConnections, Version: version(),
 	}
 	with := func(change func(o *proxy.Options)) proxy.Options {
 		o := base
@@ -75,6 +75,7 @@ func TestFlagsToOptions(t *testing.T) {
 	}{
 		{"proxy", base},
 		{"proxy --listen :1 --listen [::1]:2", with(func(o *proxy.Options) { o.Listeners = []string{":1", "[::1]:2"} })},
+		{"proxy --admin 127.0.0.1:15673", with(func(o *proxy.Options) { o.Admin = "127.0.0.1:15673" })},
 		{"proxy --listen 127.0.0.1:0 --listen 127.0.0.1:0", with(func(o *proxy.Options) {
 			o.Listeners = []string{"127.0.0.1:0", "127.0.0.1:0"}
 		})},
@@ -133,7 +134,7 @@ func TestFileToOptions(t *testing.T) {
 		Listeners: []string{"127.0.0.1:0"}, Nodes: []proxy.Node{{Name: "rabbit@a", Address: "a:5672"}, {Name: "rabbit@b", Address: "b:5672"}},
 		ControlUsername: "u", ControlPassword: "hunter2",
 		DialTimeout: time.Second, HandshakeTimeout: 2 * time.Second, DrainTimeout: 3 * time.Second,
-		Version: version(),
+		Prefer: proxy.LeastConnections, Version: version(),
 	}, comparedPart(r.options))
 	require.NotNil(t, r.options.Policies.Match("v", "images.jpg"))
 	require.Empty(t, r.stderr, "level warn")
@@ -184,6 +185,13 @@ func TestExitCodes(t *testing.T) {
 		{args: []string{"proxy", "--config", bad}, code: 2, want: bad + ":2: log.level: is the number 1; give debug, info, warn or error\n"},
 		{args: []string{"config", "check", bad, good, "none.yaml"}, code: 2, want: bad + ":1: upstream.nodes: is missing; "},
 		{args: []string{"config", "check", bad, good, "none.yaml"}, code: 2, want: "none.yaml: no such file; "},
+		{args: []string{"shards", "list", "--interval=-1s"}, code: 2, want: "--interval: is -1s; give a duration from 0 to 30s"},
+		{args: []string{"shards", "list", "--output", "xml"}, code: 2, want: "--output"},
+		{args: []string{"shards", "list"}, code: 2, want: "there is no policy, so no vhost to look at; give --shard EXCHANGE=N"},
+		{args: []string{"shards", "list", "--config", good, "--shard", "images=4"}, code: 2, want: "--shard cannot be used with --config"},
+		{args: []string{"shards", "list", "--config", bad}, code: 2, want: bad + ":2: log.level"},
+		{args: []string{"shards", "prune", "images"}, code: 2, want: "images: without its policy all of its shards are surplus; give --shard images=N"},
+		{args: []string{"shards", "list", "--upstream", "amqp://127.0.0.1:1", "--shard", "images=4"}, code: 1, want: "shardmq: vhost /: no RabbitMQ node has answered"},
 		{args: []string{"healthcheck", "--address", "nowhere"}, code: 2, want: "--address: is \"nowhere\"; give host:port"},
 		{args: []string{"healthcheck", "--timeout=-1s"}, code: 2, want: "--timeout: is -1s; give"},
 	} {
@@ -231,6 +239,8 @@ func TestBadFlags(t *testing.T) {
 		{"--config x.yaml --listen :1", "--listen cannot be used with --config; set listeners in x.yaml, or leave out --config"},
 		{"--config x.yaml --upstream amqp://h", "--upstream cannot be used with --config; set upstream in"},
 		{"--config x.yaml --node-name a", "--node-name cannot be used with --config; set upstream.nodes[].name in"},
+		{"--admin 15673", `--admin: is "15673"; give host:port`},
+		{"--config x.yaml --admin :1", "--admin cannot be used with --config; set admin.address in"},
 		{"--config x.yaml --shard a=1", "--shard cannot be used with --config; set policies in"},
 		{"--config x.yaml --hash phash2", "--hash cannot be used with --config; set policies[].definition.hash in"},
 	} {

@@ -4,7 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"os/signal"
 	"strings"
+	"sync"
+	"syscall"
 
 	"go.uber.org/zap"
 
@@ -22,6 +26,7 @@ type proxyCmd struct {
 	NodeName  []string `sep:"none" placeholder:"NAME" help:"Name of the node, such as rabbit@a, once for each --upstream and in their order. (default: learned from the broker, if there is one node)"`
 	Shard     []string `sep:"none" placeholder:"EXCHANGE=N" help:"Shard this exchange over N queues on each node. Repeatable."`
 	Hash      string   `placeholder:"NAME" help:"What places messages on shards: xxhash or phash2. (default: xxhash)"`
+	Admin     string   `placeholder:"ADDR" help:"Address for health checks and metrics over HTTP, such as ${admin}. (default: none)"`
 	LogLevel  string   `placeholder:"LEVEL" help:"debug, info, warn or error. (default: info)"`
 	LogFormat string   `placeholder:"FORMAT" help:"console or json. (default: console)"`
 }
@@ -38,6 +43,10 @@ func (c *proxyCmd) Run(ctx context.Context, a *app) error {
 	}
 	defer func() { _ = log.Sync() }() // a terminal cannot be synced: no news
 	o := options(cfg, log)
+	if c.Config != "" {
+		stop := c.reloads(ctx, cfg, log, &o)
+		defer stop()
+	}
 	log.Info("starting", zap.String("version", o.Version), zap.Int("nodes", len(o.Nodes)), zap.Int("policies", len(cfg.Policies)))
 	if len(cfg.Policies) == 0 {
 		log.Warn("no policies: every exchange passes unchanged")
@@ -47,6 +56,23 @@ func (c *proxyCmd) Run(ctx context.Context, a *app) error {
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// reloads has the options' Updates follow the file until stop is called.
+func (c *proxyCmd) reloads(ctx context.Context, cfg *config.Config, log *zap.Logger, o *proxy.Options) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	updates := make(chan proxy.Update)
+	o.Updates = updates
+	r := newReloader(c.Config, cfg, log, updates)
+	var running sync.WaitGroup
+	running.Go(func() { r.run(ctx, hangup) })
+	return func() {
+		signal.Stop(hangup)
+		cancel()
+		running.Wait()
+	}
 }
 
 // load makes the configuration of the file or of the flags, never of both.
@@ -64,6 +90,7 @@ func (c *proxyCmd) load() (*config.Config, error) {
 		{c.NodeName != nil, "--node-name", "upstream.nodes[].name"},
 		{c.Shard != nil, "--shard", "policies"},
 		{c.Hash != "", "--hash", "policies[].definition.hash"},
+		{c.Admin != "", "--admin", "admin.address"},
 	} {
 		if f.given {
 			conflicts = append(conflicts, fmt.Sprintf("%s cannot be used with --config; set %s in %s, or leave out --config",
@@ -79,9 +106,14 @@ func (c *proxyCmd) load() (*config.Config, error) {
 // options translates a configuration for package proxy.
 func options(cfg *config.Config, log *zap.Logger) proxy.Options {
 	o := proxy.Options{
+		Nodes:            nodes(cfg),
+		Discovery:        source(&cfg.Upstream),
+		Prefer:           proxy.Prefer(cfg.Upstream.Prefer),
+		Zone:             cfg.Upstream.Zone,
 		ControlUsername:  cfg.Upstream.Control.Username,
 		ControlPassword:  string(cfg.Upstream.Control.Password),
 		Policies:         shards.NewPolicies(cfg.Policies),
+		Admin:            cfg.Admin.Address,
 		DialTimeout:      cfg.Upstream.DialTimeout,
 		HandshakeTimeout: cfg.Proxy.HandshakeTimeout,
 		DrainTimeout:     cfg.Proxy.DrainTimeout,
@@ -93,11 +125,18 @@ func options(cfg *config.Config, log *zap.Logger) proxy.Options {
 			}
 		},
 	}
+	if d := cfg.Upstream.Discovery; d != nil {
+		o.DiscoveryInterval = d.Interval
+	}
 	for _, l := range cfg.Listeners {
 		o.Listeners = append(o.Listeners, l.Address)
 	}
-	for _, n := range cfg.Upstream.Nodes {
-		o.Nodes = append(o.Nodes, proxy.Node{Name: n.Name, Address: n.Address})
-	}
 	return o
+}
+
+func nodes(cfg *config.Config) (out []proxy.Node) {
+	for _, n := range cfg.Upstream.Nodes {
+		out = append(out, proxy.Node{Name: n.Name, Address: n.Address, Zone: n.Zone})
+	}
+	return out
 }

@@ -8,7 +8,9 @@
 //
 // Environment:
 //
-//	AMQP_URL               use this broker instead of starting one (see [Broker])
-//	SHARDMQ_RABBITMQ_HOME  an unpacked RabbitMQ (the folder with sbin and plugins), instead of the installed one
-//	SHARDMQ_BINARY         a shardmq binary to use instead of building one
+//	AMQP_URL                  use this broker instead of starting one (see [Broker])
+//	SHARDMQ_RABBITMQ_HOME     an unpacked RabbitMQ (the folder with sbin and plugins), instead of the installed one
+//	SHARDMQ_RABBITMQ_VERSION  a release that integration/scripts/install-rabbitmq.sh provides, for all nodes for which
+//	                          no other is asked
+//	SHARDMQ_BINARY            a shardmq binary to use instead of building one
 package rig

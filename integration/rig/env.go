@@ -20,6 +20,17 @@ func baseEnv() []string {
 	return env
 }
 
+// environment is baseEnv with the installation's own Erlang first on PATH.
+func (in installation) environment() []string {
+	env := baseEnv()
+	for i, v := range env {
+		if path, is := strings.CutPrefix(v, "PATH="); is && in.bin != "" {
+			env[i] = "PATH=" + in.bin + string(os.PathListSeparator) + path
+		}
+	}
+	return env
+}
+
 // serverArgs: RABBITMQ_ALLOW_INPUT makes the start script exec Erlang instead of waiting for it, so that the process
 // we started is the node; -noinput takes back the shell that this gives. Distribution stays on loopback, and epmd is
 // ours. Two schedulers boot faster than one and cost less than one for each core.
@@ -47,7 +58,7 @@ func (n *Node) prepare(o NodeOptions, in installation, epmdPort int) error {
 		}
 	}
 	n.sbin = filepath.Join(in.home, "sbin")
-	n.env = append(baseEnv(),
+	n.env = append(in.environment(),
 		"HOME="+path("home"),
 		"ERL_EPMD_PORT="+strconv.Itoa(epmdPort),
 		"ERL_EPMD_ADDRESS=127.0.0.1",

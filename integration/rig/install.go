@@ -13,10 +13,15 @@ import (
 // NotInstalledError says that a program the rig needs is not on this machine. Its text names the remedy.
 type NotInstalledError struct {
 	Program string // "rabbitmq-server"
+	Version string // the release asked for, "" for the system's own
 	Looked  string // where it was looked for
 }
 
 func (e *NotInstalledError) Error() string {
+	if e.Version != "" {
+		return fmt.Sprintf("%s %s is not installed (looked in %s); install it with "+
+			"integration/scripts/install-rabbitmq.sh %s (Debian or Ubuntu)", e.Program, e.Version, e.Looked, e.Version)
+	}
 	return fmt.Sprintf("%s is not installed (looked in %s); install it with integration/scripts/install-deps.sh "+
 		"(Debian or Ubuntu, as root), or set AMQP_URL to use a broker of your own", e.Program, e.Looked)
 }
@@ -25,6 +30,7 @@ func (e *NotInstalledError) Error() string {
 type installation struct {
 	home string
 	epmd string
+	bin  string // Erlang's programs, "" where they are on PATH
 }
 
 // homes are the places where packages put RabbitMQ, in order of preference.
@@ -40,7 +46,10 @@ var epmds = []string{"/usr/lib/erlang/bin/epmd", "/usr/lib/erlang/erts-*/bin/epm
 
 // findInstallation looks for RabbitMQ's own scripts. The wrappers in /usr/sbin are of no use: they insist on the
 // rabbitmq user and on the system's folders.
-func findInstallation() (installation, error) {
+func findInstallation(version string) (installation, error) {
+	if version != "" {
+		return findUnpacked(version)
+	}
 	var in installation
 	candidates := homes
 	if own := os.Getenv("SHARDMQ_RABBITMQ_HOME"); own != "" {
@@ -66,6 +75,24 @@ func findInstallation() (installation, error) {
 	return in, &NotInstalledError{Program: "epmd (Erlang)", Looked: "PATH, " + strings.Join(epmds, ", ")}
 }
 
+// findUnpacked looks for what integration/scripts/install-rabbitmq.sh unpacks.
+func findUnpacked(version string) (installation, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return installation{}, fmt.Errorf("RabbitMQ %s: %w", version, err)
+	}
+	root := filepath.Join(cache, "shardmq", "rabbitmq-"+version)
+	in := installation{
+		home: newest(filepath.Join(root, "usr/lib/rabbitmq/lib/rabbitmq_server-*"), "sbin/rabbitmq-server"),
+		bin:  filepath.Join(root, "bin"),
+	}
+	in.epmd = filepath.Join(in.bin, "epmd")
+	if _, err := os.Stat(filepath.Join(root, "recipe")); err != nil || in.home == "" {
+		return in, &NotInstalledError{Program: "rabbitmq-server", Version: version, Looked: root}
+	}
+	return in, nil
+}
+
 // newest returns the last match of a pattern, in name order, that has the given file in it, or "".
 func newest(pattern, file string) string {
 	found, _ := filepath.Glob(pattern)
@@ -82,7 +109,7 @@ func newest(pattern, file string) string {
 // for, and returns it. Erlang searches every plugin's folder for every module it loads, and RabbitMQ reads the
 // attributes of all of them at boot: without these some 35 folders a node is ready in two thirds of the time.
 func (in installation) lean(dir string, plugins []string) (installation, error) {
-	out := installation{home: dir, epmd: in.epmd}
+	out := installation{home: dir, epmd: in.epmd, bin: in.bin}
 	if err := os.MkdirAll(filepath.Join(dir, "plugins"), 0o755); err != nil {
 		return out, fmt.Errorf("link installation: %w", err)
 	}
@@ -125,11 +152,11 @@ func linkScripts(from, to string) error {
 // required matches the list of applications in an Erlang .app file.
 var required = regexp.MustCompile(`\{\s*applications\s*,\s*\[([^\]]*)\]`)
 
-// needed returns the plugins and all that they depend on, by their .app files. rabbitmq_prelaunch is part of the
-// broker in spite of its name.
+// needed returns the plugins and all that they depend on, by their .app files, and so for the broker itself, some parts
+// of which are named like plugins.
 func (in installation) needed(plugins []string) map[string]bool {
 	need := map[string]bool{}
-	queue := append([]string{"rabbitmq_prelaunch"}, plugins...)
+	queue := append([]string{"rabbit", "rabbitmq_prelaunch"}, plugins...)
 	for len(queue) > 0 {
 		name := queue[0]
 		queue = queue[1:]

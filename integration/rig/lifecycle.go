@@ -125,13 +125,25 @@ func (n *Node) abandon() error { return n.Stop() }
 
 // Ctl runs rabbitmqctl with the given arguments on the node and returns what it printed. The error contains it too.
 func (n *Node) Ctl(ctx context.Context, args ...string) (string, error) {
+	return n.tool(ctx, "rabbitmqctl", append([]string{"-q"}, args...)...)
+}
+
+// Plugins runs rabbitmq-plugins with the given arguments, such as "disable" and a plugin's name, on the node and
+// returns what it printed. A plugin that NodeOptions did not ask for cannot be enabled.
+func (n *Node) Plugins(ctx context.Context, args ...string) (string, error) {
+	return n.tool(ctx, "rabbitmq-plugins", args...)
+}
+
+// tool runs one of RabbitMQ's command line tools.
+func (n *Node) tool(ctx context.Context, name string, args ...string) (string, error) {
+	said := name + " " + strings.Join(args, " ")
 	n.mu.Lock()
 	err := n.usable()
 	n.mu.Unlock()
 	if err != nil {
-		return "", fmt.Errorf("rabbitmqctl %s: %w", strings.Join(args, " "), err)
+		return "", fmt.Errorf("%s: %w", said, err)
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(n.sbin, "rabbitmqctl"), append([]string{"-q", "-n", n.Name}, args...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(n.sbin, name), append([]string{"-n", n.Name}, args...)...)
 	cmd.WaitDelay = time.Second
 	port, err := FreePort() // one for each call: the tool is an Erlang node too, and calls may overlap
 	if err != nil {
@@ -142,8 +154,7 @@ func (n *Node) Ctl(ctx context.Context, args ...string) (string, error) {
 		fmt.Sprintf("RABBITMQ_CTL_DIST_PORT_MAX=%d", port))
 	cmd.Dir, cmd.Stdout, cmd.Stderr = n.dir, &out, &errOut
 	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("rabbitmqctl %s on %s: %w: %s%s", strings.Join(args, " "), n.Name, err,
-			out.String(), errOut.String())
+		return out.String(), fmt.Errorf("%s on %s: %w: %s%s", said, n.Name, err, out.String(), errOut.String())
 	}
 	return out.String(), nil
 }

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type NodeOptions struct {
 	Plugins []string // to enable, such as "rabbitmq_sharding"
 	Config  string   // lines of rabbitmq.conf
 	Dir     string   // state folder, kept by Stop; default: a temporary one, removed by Stop
+	Version string   // one that install-rabbitmq.sh provides: "4.0", "4.3"; default: see the package's environment
 }
 
 // Node is a private RabbitMQ node, or the one AMQP_URL names. Its methods may be called from any goroutine; those
@@ -72,7 +74,7 @@ func (n *Node) External() bool { return n.external }
 // StartNode starts a node and returns when a client can log in. The error of a node that did not start ends with the
 // last lines of its log; it is a *NotInstalledError where there is no RabbitMQ. ctx bounds the start, not the node.
 func StartNode(ctx context.Context, o NodeOptions) (*Node, error) {
-	in, err := findInstallation()
+	in, err := findInstallation(cmp.Or(o.Version, os.Getenv("SHARDMQ_RABBITMQ_VERSION")))
 	if err != nil {
 		return nil, err
 	}

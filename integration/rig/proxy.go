@@ -113,6 +113,20 @@ func (p *Proxy) awaitReady(ctx context.Context, upstream string) error {
 	return nil
 }
 
+// Configure replaces the shardmq.yaml of a proxy that was started with one, whole and at once, as a deployment does.
+// The proxy finds out by itself, or by SIGHUP.
+func (p *Proxy) Configure(text string) error {
+	file := filepath.Join(p.dir, "shardmq.yaml")
+	fresh := file + ".new"
+	if err := os.WriteFile(fresh, []byte(text), 0o600); err != nil {
+		return fmt.Errorf("proxy config: %w", err)
+	}
+	if err := os.Rename(fresh, file); err != nil {
+		return fmt.Errorf("proxy config: %w", err)
+	}
+	return nil
+}
+
 // PID returns the process id.
 func (p *Proxy) PID() int { return p.child.PID() }
 

@@ -2,9 +2,10 @@
 # Installs what the demo, the tests and the benchmarks need beyond Go, and only
 # what is missing: a second run changes nothing and needs no network.
 #
-#   integration/scripts/install-deps.sh [broker|race|clients|relay]...
+#   integration/scripts/install-deps.sh [broker|versions|race|clients|relay]...
 #
 #   broker    RabbitMQ (not needed if AMQP_URL names one of your own)
+#   versions  other releases of RabbitMQ, see install-rabbitmq.sh
 #   race      a C compiler, for Go's race detector
 #   clients   Python with pika, Node with amqplib, the AMQP specification
 #   relay     HAProxy, the plain TCP relay of the benchmarks
@@ -38,11 +39,13 @@ has_specs() { [ -d /usr/share/amqp/specs/0-9-1-rabbit ]; }
 has_node() { have node; }
 has_npm() { have npm; }
 
-[ $# -gt 0 ] || set -- broker race clients relay
+[ $# -gt 0 ] || set -- broker versions race clients relay
 node_modules=
+versions=
 for group in "$@"; do
   case $group in
     broker) [ -n "${AMQP_URL:-}${SHARDMQ_RABBITMQ_HOME:-}" ] || want has_rabbitmq rabbitmq-server ;;
+    versions) versions=yes ;;
     race) want has_cc gcc libc6-dev ;;
     relay) want has_haproxy haproxy ;;
     clients)
@@ -53,7 +56,7 @@ for group in "$@"; do
       node_modules=yes
       ;;
     *)
-      say "unknown group '$group'; known: broker race clients relay"
+      say "unknown group '$group'; known: broker versions race clients relay"
       exit 2
       ;;
   esac
@@ -87,6 +90,9 @@ install() {
 
 if [ ${#missing[@]} -gt 0 ]; then
   install "${missing[@]}"
+fi
+if [ -n "$versions" ]; then
+  "$here/install-rabbitmq.sh" 4.0 4.3
 fi
 if [ -n "$node_modules" ]; then
   "$here/install-node-modules.sh"

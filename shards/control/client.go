@@ -74,14 +74,16 @@ type Client struct {
 	name    string        // the node's name once known; never changes then
 	hash    uint32        // of the node's real name when it was learned, or unknownHash
 	again   func()        // see OnReconnect; nil = none
+	gone    func()        // see OnDisconnect; nil = none
 	running sync.WaitGroup
 
 	learnTimeout time.Duration
 }
 
 var (
-	_ shards.Broker      = (*Client)(nil)
-	_ shards.Reconnector = (*Client)(nil)
+	_ shards.Broker       = (*Client)(nil)
+	_ shards.Reconnector  = (*Client)(nil)
+	_ shards.Disconnector = (*Client)(nil)
 )
 
 // New returns a client that has not connected yet.
@@ -116,11 +118,28 @@ func (c *Client) Close() error {
 	return nil
 }
 
+// Connected reports whether there is a connection now. It asks and waits for
+// nothing.
+func (c *Client) Connected() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.link != nil && !c.link.conn.IsClosed()
+}
+
 // OnReconnect implements shards.Reconnector. A later call replaces fn.
 func (c *Client) OnReconnect(fn func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.again = fn
+}
+
+// OnDisconnect implements shards.Disconnector: fn is called when the socket
+// broke, when the broker closed the connection, and when nothing has come for two
+// heartbeats. Close is no loss. A later call replaces fn.
+func (c *Client) OnDisconnect(fn func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone = fn
 }
 
 // spawn runs fn in a goroutine that Close waits for.
@@ -239,7 +258,11 @@ func (c *Client) settle(l *link, err error) {
 func (c *Client) drop(l *link, why *amqp.Error) {
 	c.mu.Lock()
 	c.link = nil
+	gone := c.gone
 	c.mu.Unlock()
+	if gone != nil && c.ctx.Err() == nil {
+		gone()
+	}
 	l.close()
 	if c.o.Log != nil && c.ctx.Err() == nil {
 		kv := []any{"address", c.o.Address, "vhost", c.o.Vhost}

@@ -49,25 +49,29 @@ func isRefused(err error) bool {
 	return refused
 }
 
+func (c *Client) connectError(err error) error {
+	return c.account().connectError(err, c.o.Address, c.nodeOrAddress())
+}
+
 // connectError translates a failed handshake. A close that amqp091-go made up
 // (a lost socket reads as "bad credentials" there) is no refusal.
-func (c *Client) connectError(err error) error {
+func (a account) connectError(err error, address, node string) error {
 	if isRefused(err) || errors.Is(err, shards.ErrUnreachable) {
 		return err
 	}
 	closed, ok := errors.AsType[*amqp.Error](err)
 	if !ok || !closed.Server || codeOf(closed) == frames.ConnectionForced {
-		return unreachable(c.o.Address, fmt.Errorf("AMQP handshake: %w", err))
+		return unreachable(address, fmt.Errorf("AMQP handshake: %w", err))
 	}
 	refusal := &shards.BrokerError{
 		Code: uint16(closed.Code), Text: closed.Reason, Connecting: true,
-		Op: fmt.Sprintf("connect to vhost '%s' as '%s'", c.o.Vhost, c.o.Username), Node: c.nodeOrAddress(),
+		Op: fmt.Sprintf("connect to vhost '%s' as '%s'", a.vhost, a.username), Node: node,
 	}
 	switch {
 	case codeOf(closed) == frames.AccessRefused:
-		refusal.Right = fmt.Sprintf("login of user '%s' (name or password is wrong)", c.o.Username)
+		refusal.Right = fmt.Sprintf("login of user '%s' (name or password is wrong)", a.username)
 	case codeOf(closed) == frames.NotAllowed && strings.Contains(closed.Reason, "refused for user"):
-		refusal.Right = fmt.Sprintf("any permission in vhost '%s'", c.o.Vhost)
+		refusal.Right = fmt.Sprintf("any permission in vhost '%s'", a.vhost)
 	}
 	return refusal
 }

@@ -27,23 +27,6 @@ func (l *link) clusterName() string {
 	return name
 }
 
-// login is SASL PLAIN that also announces authentication_failure_close: without
-// it RabbitMQ answers bad credentials with seconds of silence and a closed
-// socket, which looks like a network fault. amqp091-go sets the capabilities
-// itself, right before it asks for the response, so that is where to add one.
-type login struct {
-	amqp.PlainAuth
-	properties amqp.Table
-}
-
-// Response implements amqp.Authentication.
-func (l *login) Response() string {
-	if capabilities, ok := l.properties["capabilities"].(amqp.Table); ok {
-		capabilities["authentication_failure_close"] = true
-	}
-	return l.PlainAuth.Response()
-}
-
 // connect dials, shakes hands and learns what must be known of the node.
 func (c *Client) connect(ctx context.Context) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.ConnectTimeout)
@@ -90,21 +73,7 @@ func (c *Client) whyNot(ctx context.Context, err error) error {
 }
 
 func (c *Client) handshake(socket net.Conn) (*link, error) {
-	properties := amqp.Table{
-		"product":         "shardmq",
-		"connection_name": "shardmq control",
-	}
-	conn, err := amqp.Open(socket, amqp.Config{
-		SASL: []amqp.Authentication{&login{
-			PlainAuth:  amqp.PlainAuth{Username: c.o.Username, Password: c.o.Password},
-			properties: properties,
-		}},
-		Vhost:      c.o.Vhost,
-		ChannelMax: uint16(min(c.o.Channels, 2000)),
-		Heartbeat:  heartbeat,
-		Properties: properties,
-		Locale:     "en_US",
-	})
+	conn, err := c.account().handshake(socket, "shardmq control", c.o.Channels)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +85,10 @@ func (c *Client) handshake(socket net.Conn) (*link, error) {
 	}
 	l.version, _ = conn.Properties["version"].(string)
 	return l, nil
+}
+
+func (c *Client) account() account {
+	return account{vhost: c.o.Vhost, username: c.o.Username, password: c.o.Password}
 }
 
 // close ends the connection, politely if the broker is quick to answer.

@@ -32,8 +32,9 @@ type peer struct {
 	answer   func(class, method uint16, args []byte) (reply []byte) // payload; nil = none
 	startOK  []byte
 	accepted int
-	node     string // returns what is published, with this node's reply-to address
-	alarm    bool   // connection.blocked at a publish, and nothing is read from then on
+	node     string        // returns what is published, with this node's reply-to address
+	beat     chan struct{} // heartbeats are sent until it is closed; nil = none
+	alarm    bool          // connection.blocked at a publish, and nothing is read from then on
 }
 
 func newPeer(t *testing.T) *peer {
@@ -98,6 +99,7 @@ func (p *peer) serve(c net.Conn, r *bufio.Reader) {
 	start = append(start, lengthed(properties)...)
 	start = append(append(start, lengthed([]byte("PLAIN"))...), lengthed([]byte("en_US"))...)
 	send(c, 0, start)
+	defer p.heartbeats(c)()
 	for {
 		channel, payload, err := receive(r)
 		if err != nil {
@@ -122,6 +124,33 @@ func (p *peer) serve(c net.Conn, r *bufio.Reader) {
 				send(c, channel, reply)
 			}
 		}
+	}
+}
+
+// heartbeats sends them as RabbitMQ does, if the peer is to; the function it
+// returns ends that.
+func (p *peer) heartbeats(c net.Conn) (stop func()) {
+	var hung chan struct{}
+	p.set(func() { hung = p.beat })
+	done := make(chan struct{})
+	var beating sync.WaitGroup
+	beating.Go(func() {
+		tick := time.NewTicker(heartbeat / 2)
+		defer tick.Stop()
+		for hung != nil {
+			select {
+			case <-tick.C:
+				sendFrame(c, 8, 0, nil)
+			case <-hung:
+				return
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() {
+		close(done)
+		beating.Wait()
 	}
 }
 

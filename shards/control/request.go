@@ -14,8 +14,9 @@ import (
 
 // do runs one request on a channel of its own. It returns at the deadline even
 // if the broker does not answer; the channel is then given up until it does. A
-// request that lost its connection is tried once more on the next one: all of
-// them can be repeated without harm.
+// request that lost its connection is tried once more on the next one, and one
+// that got no answer in time on another channel, if the caller's deadline leaves
+// the time: all of them can be repeated without harm.
 //
 // The broker has RequestTimeout to answer. Waiting for a free channel comes on
 // top, but only for callers that set a deadline themselves.
@@ -25,8 +26,8 @@ func do[T any](ctx context.Context, c *Client, r request, fn func(*amqp.Channel)
 		defer cancel()
 		ctx = bounded
 	}
-	v, err, lost := once(ctx, c, r, fn)
-	if lost && ctx.Err() == nil {
+	v, err, again := once(ctx, c, r, fn)
+	if again && ctx.Err() == nil {
 		v, err, _ = once(ctx, c, r, fn)
 	}
 	return v, err
@@ -37,6 +38,7 @@ type outcome[T any] struct {
 	err   error
 }
 
+// once tries a request once, and reports whether another try may go better.
 func once[T any](ctx context.Context, c *Client, r request, fn func(*amqp.Channel) (T, error)) (T, error, bool) {
 	var zero T
 	l, err := c.connected(ctx, r.op)
@@ -48,7 +50,7 @@ func once[T any](ctx context.Context, c *Client, r request, fn func(*amqp.Channe
 	case <-ctx.Done():
 		return zero, &UnreachableError{Address: c.o.Address, Op: r.op, Err: context.Cause(ctx)}, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.o.RequestTimeout)
+	asked, cancel := context.WithTimeout(ctx, c.o.RequestTimeout)
 	defer cancel()
 	done := make(chan outcome[T], 1)
 	if !c.spawn(func() { done <- call(l, fn) }) {
@@ -65,8 +67,8 @@ func once[T any](ctx context.Context, c *Client, r request, fn func(*amqp.Channe
 		}
 		err, lost := c.fail(r, o.err)
 		return zero, err, lost
-	case <-ctx.Done():
-		return zero, &UnreachableError{Address: c.o.Address, Op: r.op, Err: context.Cause(ctx)}, false
+	case <-asked.Done():
+		return zero, &UnreachableError{Address: c.o.Address, Op: r.op, Err: context.Cause(asked)}, true
 	}
 }
 
@@ -185,8 +187,23 @@ func (c *Client) DeclareQueue(ctx context.Context, s shards.QueueSpec) error {
 	})
 }
 
+// DeleteQueue deletes the queue and returns how many ready messages went with
+// it. A queue that is not there is no error. With ifUnused it is refused (406)
+// while the queue has consumers, with ifEmpty while it has ready messages;
+// quorum queues take neither (540). Messages that are delivered and not yet
+// acknowledged do not count for ifEmpty: RabbitMQ deletes them too.
+func (c *Client) DeleteQueue(ctx context.Context, name string, ifUnused, ifEmpty bool) (messages uint32, err error) {
+	r := request{fmt.Sprintf("delete queue '%s'", name), always("configure")}
+	return do(ctx, c, r, func(ch *amqp.Channel) (uint32, error) {
+		n, err := ch.QueueDelete(name, ifUnused, ifEmpty, false)
+		return uint32(n), err
+	})
+}
+
 // QueueCount implements shards.Broker. A queue whose home node is down counts as
-// absent: the broker answers 404 for it too.
+// absent: the broker answers 404 for it too. So does a name that the broker takes
+// for another queue's, as it does with the rabbitmq_sharding plugin, which answers
+// for an exchange's name with its first shard.
 func (c *Client) QueueCount(ctx context.Context, name string) (shards.Count, error) {
 	r := request{op: fmt.Sprintf("look for queue '%s'", name)}
 	q, err := do(ctx, c, r, func(ch *amqp.Channel) (amqp.Queue, error) {
@@ -194,6 +211,9 @@ func (c *Client) QueueCount(ctx context.Context, name string) (shards.Count, err
 	})
 	if missing, err := absent(err); missing || err != nil {
 		return shards.Count{}, err
+	}
+	if q.Name != name {
+		return shards.Count{}, nil
 	}
 	return shards.Count{Messages: uint32(q.Messages), Consumers: uint32(q.Consumers), Exists: true}, nil
 }

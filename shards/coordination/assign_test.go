@@ -18,8 +18,19 @@ func nodeNames(n int) []string {
 	return names
 }
 
+// makeShards returns the shards for perNode queues on each of nodes, in name order.
+func makeShards(nodes []string, perNode int) []Shard {
+	var shards []Shard
+	for _, node := range nodes {
+		for i := range perNode {
+			shards = append(shards, Shard{Queue: fmt.Sprintf("q - %s - %d", node, i), Node: node, Index: i})
+		}
+	}
+	return union(shards)
+}
+
 // requireBalanced checks what Assign promises of any result.
-func requireBalanced(t require.TestingT, set []Shard, got [][]int, consumers int) {
+func requireBalanced(t require.TestingT, set []Shard, got [][]int, consumers int, ordered bool) {
 	require.Len(t, got, consumers)
 	perShard := make([]int, len(set))
 	perConsumer := make([]int, consumers)
@@ -33,7 +44,7 @@ func requireBalanced(t require.TestingT, set []Shard, got [][]int, consumers int
 	if consumers == 0 {
 		return
 	}
-	if consumers <= len(set) {
+	if ordered || consumers <= len(set) {
 		for s, n := range perShard {
 			require.Equal(t, 1, n, "owners of shard %d", s)
 		}
@@ -60,10 +71,10 @@ func moves(consumers []Consumer, got [][]int) int {
 }
 
 // fewestMoves tries every balanced assignment.
-func fewestMoves(set []Shard, consumers []Consumer) int {
+func fewestMoves(set []Shard, consumers []Consumer, ordered bool) int {
 	items, bins := len(set), len(consumers)
 	moved := func(item, bin int) bool { return !slices.Contains(consumers[bin].Held, item) }
-	if bins > items {
+	if bins > items && !ordered {
 		items, bins = bins, items
 		moved = func(item, bin int) bool { return !slices.Contains(consumers[item].Held, bin) }
 	}
@@ -91,8 +102,8 @@ func fewestMoves(set []Shard, consumers []Consumer) int {
 	return best
 }
 
-func drawSet(t *rapid.T, nodes, perNode int) *Set {
-	return NewSet("x", nodeNames(rapid.IntRange(1, nodes).Draw(t, "nodes")), rapid.IntRange(1, perNode).Draw(t, "per_node"))
+func drawSet(t *rapid.T, nodes, perNode int) []Shard {
+	return makeShards(nodeNames(rapid.IntRange(1, nodes).Draw(t, "nodes")), rapid.IntRange(1, perNode).Draw(t, "per_node"))
 }
 
 // drawConsumers draws consumers that hold any shards at all, also the same ones
@@ -114,17 +125,18 @@ func TestAssignBalancedWithFewestMoves(t *testing.T) {
 		set := drawSet(t, 3, 2)
 		consumers := drawConsumers(t, set, 6)
 		external := rapid.SliceOfN(rapid.Uint32Range(0, 3), 0, len(set)).Draw(t, "external")
-		got := Assign(set, consumers, external)
-		requireBalanced(t, set, got, len(consumers))
-		require.Equal(t, got, Assign(set, consumers, external), "deterministic")
+		ordered := rapid.Bool().Draw(t, "ordered")
+		got := Assign(set, consumers, external, ordered)
+		requireBalanced(t, set, got, len(consumers), ordered)
+		require.Equal(t, got, Assign(set, consumers, external, ordered), "deterministic")
 		if len(consumers) > 0 {
-			require.Equal(t, fewestMoves(set, consumers), moves(consumers, got))
+			require.Equal(t, fewestMoves(set, consumers, ordered), moves(consumers, got))
 		}
 		settled := slices.Clone(consumers)
 		for i := range settled {
 			settled[i].Held = got[i]
 		}
-		require.Equal(t, got, Assign(set, settled, external), "nothing moves once balanced")
+		require.Equal(t, got, Assign(set, settled, external, ordered), "nothing moves once balanced")
 	})
 }
 
@@ -132,6 +144,7 @@ func TestAssignBalancedWithFewestMoves(t *testing.T) {
 func TestAssignJoinAndLeaveMoveLittle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := drawSet(t, 4, 12)
+		ordered := rapid.Bool().Draw(t, "ordered")
 		var consumers []Consumer
 		for id := range uint64(rapid.IntRange(1, 40).Draw(t, "steps")) {
 			leaves := len(consumers) > 0 && rapid.IntRange(0, 2).Draw(t, "leaves") == 0
@@ -145,8 +158,8 @@ func TestAssignJoinAndLeaveMoveLittle(t *testing.T) {
 				consumers = append(consumers, Consumer{ID: id, Node: node})
 				limit = max(len(set)/len(consumers), 1) // its fair share
 			}
-			got := Assign(set, consumers, nil)
-			requireBalanced(t, set, got, len(consumers))
+			got := Assign(set, consumers, nil, ordered)
+			requireBalanced(t, set, got, len(consumers), ordered)
 			require.LessOrEqual(t, moves(consumers, got), limit)
 			for i := range consumers {
 				consumers[i].Held = got[i]
@@ -170,12 +183,12 @@ func TestAssignLocality(t *testing.T) {
 		near := slices.Clone(consumers)
 		for i := range near {
 			for s := range len(set) {
-				if set.At(s).Node == near[i].Node {
+				if set[s].Node == near[i].Node {
 					near[i].Held = append(near[i].Held, s)
 				}
 			}
 		}
-		require.Equal(t, fewestMoves(set, near), moves(near, Assign(set, consumers, nil)))
+		require.Equal(t, fewestMoves(set, near, false), moves(near, Assign(set, consumers, nil, false)))
 	})
 }
 
@@ -199,10 +212,10 @@ func TestAssignMakesRoom(t *testing.T) {
 			for i, held := range tt.held {
 				consumers[i].Held = held
 			}
-			set := NewSet("x", nodeNames(1), len(slices.Concat(tt.want...)))
-			got := Assign(set, consumers, nil)
+			set := makeShards(nodeNames(1), len(slices.Concat(tt.want...)))
+			got := Assign(set, consumers, nil, false)
 			require.Equal(t, tt.want, got)
-			require.Equal(t, fewestMoves(set, consumers), moves(consumers, got))
+			require.Equal(t, fewestMoves(set, consumers, false), moves(consumers, got))
 		})
 	}
 }
@@ -211,47 +224,56 @@ func TestAssignExamples(t *testing.T) {
 	two := nodeNames(2)
 	tests := []struct {
 		name      string
-		set       *Set
+		set       []Shard
 		consumers []Consumer
 		external  []uint32
 		want      [][]int
+		ordered   bool
 	}{
-		{"nobody", NewSet("x", two, 2), nil, nil, [][]int{}},
-		{"one takes all", NewSet("x", two, 2), []Consumer{{}}, nil, [][]int{{0, 1, 2, 3}}},
+		{"nobody", makeShards(two, 2), nil, nil, [][]int{}, false},
+		{"one takes all", makeShards(two, 2), []Consumer{{}}, nil, [][]int{{0, 1, 2, 3}}, false},
 		{
-			"each takes its own node", NewSet("x", two, 2),
-			[]Consumer{{Node: two[1]}, {Node: two[0]}}, nil, [][]int{{2, 3}, {0, 1}},
+			"each takes its own node", makeShards(two, 2),
+			[]Consumer{{Node: two[1]}, {Node: two[0]}}, nil, [][]int{{2, 3}, {0, 1}}, false,
 		},
 		{
-			"newcomer gets its own node's shards", NewSet("x", two, 2),
-			[]Consumer{{Node: two[0], Held: []int{0, 1, 2, 3}}, {Node: two[1]}}, nil, [][]int{{0, 1}, {2, 3}},
+			"newcomer gets its own node's shards", makeShards(two, 2),
+			[]Consumer{{Node: two[0], Held: []int{0, 1, 2, 3}}, {Node: two[1]}}, nil, [][]int{{0, 1}, {2, 3}}, false,
 		},
 		{
-			"distant shards are given away, not local ones", NewSet("x", two, 2),
-			[]Consumer{{Node: two[1], Held: []int{0, 1, 2, 3}}, {Node: "rabbit@z"}}, nil, [][]int{{2, 3}, {0, 1}},
+			"distant shards are given away, not local ones", makeShards(two, 2),
+			[]Consumer{{Node: two[1], Held: []int{0, 1, 2, 3}}, {Node: "rabbit@z"}}, nil, [][]int{{2, 3}, {0, 1}}, false,
 		},
 		{
-			"more consumers than shards, least external first", NewSet("x", two[:1], 3),
+			"more consumers than shards, least external first", makeShards(two[:1], 3),
 			[]Consumer{{Held: []int{0}}, {Held: []int{1}}, {Held: []int{2}}, {}, {}},
-			[]uint32{5, 0, 1}, [][]int{{0}, {1}, {2}, {1}, {2}},
+			[]uint32{5, 0, 1}, [][]int{{0}, {1}, {2}, {1}, {2}}, false,
 		},
 		{
-			"external counts do not matter while each shard has one owner", NewSet("x", two[:1], 3),
-			[]Consumer{{}, {}, {}}, []uint32{9, 0, 0}, [][]int{{0}, {1}, {2}},
+			"external counts do not matter while each shard has one owner", makeShards(two[:1], 3),
+			[]Consumer{{}, {}, {}}, []uint32{9, 0, 0}, [][]int{{0}, {1}, {2}}, false,
 		},
 		{
-			"local before least consumed", NewSet("x", two, 1),
-			[]Consumer{{Held: []int{0}}, {Held: []int{1}}, {Node: two[0]}}, []uint32{7, 0}, [][]int{{0}, {1}, {0}},
+			"local before least consumed", makeShards(two, 1),
+			[]Consumer{{Held: []int{0}}, {Held: []int{1}}, {Node: two[0]}}, []uint32{7, 0}, [][]int{{0}, {1}, {0}}, false,
 		},
 		{
-			"the one who shares moves when a shard is left alone", NewSet("x", two[:1], 2),
-			[]Consumer{{Held: []int{0}}, {Held: []int{0}}}, nil, [][]int{{0}, {1}},
+			"the one who shares moves when a shard is left alone", makeShards(two[:1], 2),
+			[]Consumer{{Held: []int{0}}, {Held: []int{0}}}, nil, [][]int{{0}, {1}}, false,
 		},
-		{"empty set", NewSet("x", nil, 2), []Consumer{{}, {}}, nil, [][]int{nil, nil}},
+		{
+			"ordered: who comes too late waits", makeShards(two[:1], 2),
+			[]Consumer{{Held: []int{1}}, {}, {Held: []int{0}}, {}}, nil, [][]int{{1}, nil, {0}, nil}, true,
+		},
+		{
+			"ordered: no shard is shared", makeShards(two[:1], 2),
+			[]Consumer{{Held: []int{0}}, {Held: []int{0}}, {}}, nil, [][]int{{0}, {1}, nil}, true,
+		},
+		{"empty set", nil, []Consumer{{}, {}}, nil, [][]int{nil, nil}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			require.Equal(t, tt.want, Assign(tt.set, tt.consumers, tt.external))
+			require.Equal(t, tt.want, Assign(tt.set, tt.consumers, tt.external, tt.ordered))
 		})
 	}
 }
@@ -259,15 +281,15 @@ func TestAssignExamples(t *testing.T) {
 func BenchmarkAssignJoin(b *testing.B) {
 	for _, size := range []struct{ shards, consumers int }{{4, 2}, {64, 16}, {64, 1000}, {1000, 100}} {
 		b.Run(fmt.Sprintf("shards=%d/consumers=%d", size.shards, size.consumers), func(b *testing.B) {
-			set := NewSet("x", nodeNames(1), size.shards)
+			set := makeShards(nodeNames(1), size.shards)
 			consumers := make([]Consumer, size.consumers-1)
-			for i, held := range Assign(set, consumers, nil) {
+			for i, held := range Assign(set, consumers, nil, false) {
 				consumers[i].Held = held
 			}
 			consumers = append(consumers, Consumer{})
 			b.ReportAllocs()
 			for b.Loop() {
-				Assign(set, consumers, nil)
+				Assign(set, consumers, nil, false)
 			}
 		})
 	}

@@ -51,6 +51,9 @@ type ExchangeReport struct {
 	// Unsettled counts, per queue, attachments and deliveries not acknowledged,
 	// whether or not their consumer is still there.
 	Unsettled map[string]int `json:"unsettled,omitempty"`
+	// Found are shards of the exchange that nobody wants and no plan knows: they
+	// are consumed, unbound and removed as those of a former set.
+	Found []Shard `json:"found,omitempty"`
 }
 
 // Plan is what the leader has decided on one exchange, as one proxy gets it. It
@@ -70,6 +73,8 @@ type Plan struct {
 	Old []Shard
 	// Ordered as in Spec.
 	Ordered bool
+	// Taken: a consumer of another proxy has the exchange to itself.
+	Taken bool
 	// Targets are the shards this proxy's consumers may consume, by consumer ID;
 	// queues sorted. A consumer that is not there has none.
 	Targets map[uint64][]string

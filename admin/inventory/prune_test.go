@@ -1,0 +1,171 @@
+package inventory
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardmq/shardmq/shards"
+	"github.com/shardmq/shardmq/shards/coordination"
+)
+
+const (
+	surplusA = "sharding: images - rabbit@a - 2"
+	surplusB = "sharding: images - rabbit@b - 3"
+)
+
+// pruned runs a removal of two surplus shards without waiting.
+func pruned(t *testing.T, c *cluster, change func(*PruneOptions)) map[string]Verdict {
+	t.Helper()
+	o := PruneOptions{Options: c.options(t, false)}
+	change(&o)
+	o.Interval = 0
+	vs, err := prune(t.Context(), o, 0)
+	require.NoError(t, err)
+	out := map[string]Verdict{}
+	for _, v := range vs {
+		out[v.Queue] = v
+	}
+	return out
+}
+
+func twoSurplus() *cluster {
+	return &cluster{queues: map[string]*queue{
+		"sharding: images - rabbit@a - 0": {ready: 5}, "sharding: images - rabbit@a - 1": {}, "sharding: images - rabbit@b - 0": {},
+		surplusA: {}, surplusB: {},
+	}}
+}
+
+func reporting(r coordination.ExchangeReport) *View {
+	v := &View{}
+	v.Add(&coordination.Message{Kind: coordination.ReportKind, From: "p1", Exchanges: map[string]coordination.ExchangeReport{"images": r}})
+	return v
+}
+
+// What keeps a shard; the other one goes in each case.
+func TestPruneKeeps(t *testing.T) {
+	silent := reporting(coordination.ExchangeReport{})
+	silent.Silent = []string{"p2"}
+	for name, c := range map[string]struct {
+		queue   queue
+		view    *View
+		stats   map[string]Stats
+		kept    string // reason for surplusA; "" = it goes
+		keptToo bool   // and the other one for the same reason
+	}{
+		"nothing":         {},
+		"messages":        {queue: queue{ready: 2}, kept: "2 messages ready"},
+		"a consumer":      {queue: queue{consumers: 1}, kept: "1 consumer"},
+		"proxies run":     {view: reporting(coordination.ExchangeReport{})},
+		"unsettled":       {view: reporting(coordination.ExchangeReport{Unsettled: map[string]int{surplusA: 1}}), kept: "a consumer or unacknowledged messages at proxy p1"},
+		"wanted":          {view: reporting(coordination.ExchangeReport{Want: coordination.Spec{Shards: []coordination.Shard{shardOf("images", "rabbit@a", 2)}}}), kept: "the configuration of a running proxy asks for it"},
+		"unacknowledged":  {stats: map[string]Stats{surplusA: {Unacked: 3}}, kept: "3 messages unacknowledged"},
+		"silent proxy":    {view: silent, kept: "a running proxy has not answered, and may hold messages of it: p2", keptToo: true},
+		"nobody answers":  {view: &View{Led: true}, kept: "proxies run but have not answered (is RabbitMQ blocking publishers?)", keptToo: true},
+		"replicated":      {stats: map[string]Stats{surplusA: {Type: "quorum"}}, kept: replicated},
+		"found out later": {queue: queue{replicated: true}, kept: replicated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, yes := range []bool{false, true} {
+				all := twoSurplus()
+				*all.queues[surplusA] = c.queue
+				got := pruned(t, all, func(o *PruneOptions) {
+					o.Yes = yes
+					if c.view != nil {
+						o.Listen = func(context.Context, time.Duration) (*View, error) { return c.view, nil }
+					}
+					if c.stats != nil {
+						o.Stats = func(context.Context) (map[string]Stats, error) { return c.stats, nil }
+					}
+				})
+				require.Len(t, got, 2)
+				gone := []string{}
+				if yes && !c.keptToo {
+					gone = append(gone, surplusB)
+					require.Equal(t, Deleted, got[surplusB].Action)
+				}
+				if yes && c.kept == "" {
+					gone = append(gone, surplusA)
+				}
+				if c.kept != "" && (yes || !c.queue.replicated) {
+					require.Equal(t, c.kept, got[surplusA].Reason)
+					require.NotEqual(t, Deleted, got[surplusA].Action)
+					require.NotEqual(t, Delete, got[surplusA].Action)
+				}
+				require.Equal(t, sorted(gone), sorted(all.deleted))
+				require.NotNil(t, all.queues["sharding: images - rabbit@a - 1"], "what is wanted stays, empty as it is")
+			}
+		})
+	}
+}
+
+func TestPruneForceDeletesReplicated(t *testing.T) {
+	c := twoSurplus()
+	c.queues[surplusA].replicated = true
+	got := pruned(t, c, func(o *PruneOptions) { o.Yes, o.Force = true, true })
+	require.Equal(t, Deleted, got[surplusA].Action)
+	require.Equal(t, []string{surplusA, surplusB}, sorted(c.deleted))
+}
+
+// All bindings that proxies and the plugin make are undone first.
+func TestPruneUnbindsFirst(t *testing.T) {
+	c := twoSurplus()
+	c.onUnbind = func() { c.queues[surplusA].ready++ } // a last message
+	got := pruned(t, c, func(o *PruneOptions) {
+		o.Yes = true
+		o.Policies = shards.NewPolicies([]*shards.Policy{policy(t, "images", shards.Definition{ShardsPerNode: 2, RoutingKey: "1234"})})
+		o.Brokers = o.Brokers[:1]
+	})
+	require.Equal(t, Kept, got[surplusA].Action)
+	require.Equal(t, "a message has arrived meanwhile; it is unbound now, so no more will", got[surplusA].Reason)
+	require.Empty(t, c.deleted)
+	set := shards.SetOf("images", 0, []shards.Shard{{Queue: surplusA}})
+	require.Contains(t, c.unbound, surplusA+"  images")
+	require.Contains(t, c.unbound, surplusA+" 1234 images")
+	require.Contains(t, c.unbound, surplusA+" "+set.Key(0, 1)+" images")
+	require.Contains(t, c.unbound, surplusA+" "+set.Key(0, shards.MaxWords)+" images")
+	require.Contains(t, c.unbound, surplusA+"  images.unsharded")
+}
+
+// A policy that is gone leaves shards, perhaps of an exchange that is gone as well.
+func TestPruneWithoutPolicy(t *testing.T) {
+	c := &cluster{queues: map[string]*queue{"sharding: gone - rabbit@a - 0": {}, "sharding: gone - rabbit@b - 0": {}}}
+	got := pruned(t, c, func(o *PruneOptions) { o.Yes, o.Exchanges = true, []string{"gone"} })
+	require.Len(t, got, 2)
+	require.Len(t, c.deleted, 2)
+}
+
+func TestPruneDown(t *testing.T) {
+	c := twoSurplus()
+	o := PruneOptions{Options: c.options(t, true), Yes: true}
+	o.Listen = func(context.Context, time.Duration) (*View, error) { return resizing(), nil }
+	vs, err := prune(t.Context(), o, 0)
+	require.NoError(t, err)
+	for _, v := range vs {
+		require.NotEqual(t, "rabbit@b", v.Node, "an unreachable node's active shard is none of prune's business")
+	}
+}
+
+func TestVerdictsGolden(t *testing.T) {
+	for _, yes := range []bool{false, true} {
+		name := "prune"
+		if yes {
+			name = "pruned"
+		}
+		c := twoSurplus()
+		c.queues[surplusA].ready = 1
+		vs, err := prune(t.Context(), PruneOptions{Options: c.options(t, false), Yes: yes}, 0)
+		require.NoError(t, err)
+		var table, json bytes.Buffer
+		require.NoError(t, WriteVerdicts(&table, vs))
+		golden(t, name+".txt", table.Bytes())
+		require.NoError(t, WriteJSON(&json, vs))
+		golden(t, name+".json", json.Bytes())
+	}
+	var table bytes.Buffer
+	require.NoError(t, WriteVerdicts(&table, nil))
+	require.Equal(t, "no surplus shards\n", table.String())
+}

@@ -1,0 +1,105 @@
+package inventory
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/shardmq/shardmq/shards/coordination"
+)
+
+// View is what running proxies of one vhost have said. The zero value is that of
+// a vhost where none runs.
+type View struct {
+	// State is what the leader has decided last, or what is stored while nobody
+	// leads; nil when there is neither.
+	State *coordination.State
+	// Led reports whether a proxy leads.
+	Led bool
+	// Silent names proxies that are connected but have not been heard.
+	Silent []string
+
+	reports map[string]*coordination.Message
+}
+
+// Add takes a message of the fanout exchange into account.
+func (v *View) Add(m *coordination.Message) {
+	switch m.Kind {
+	case coordination.BeatKind:
+		v.Led = true
+	case coordination.StateKind:
+		v.Led = true
+		v.stored(m.State)
+	case coordination.ReportKind:
+		if m.Bye {
+			delete(v.reports, m.From)
+			return
+		}
+		if v.reports == nil {
+			v.reports = map[string]*coordination.Message{}
+		}
+		if old := v.reports[m.From]; old == nil || old.Seq <= m.Seq {
+			v.reports[m.From] = m
+		}
+	}
+}
+
+// stored takes a state into account that somebody has decided at some time.
+func (v *View) stored(s *coordination.State) {
+	if v.State == nil || older(v.State.Stamp, s.Stamp) {
+		v.State = s
+	}
+}
+
+// older reports whether a was decided before b.
+func older(a, b coordination.Stamp) bool {
+	return cmp.Or(cmp.Compare(a.Term, b.Term), cmp.Compare(a.Leader, b.Leader), cmp.Compare(a.Version, b.Version)) < 0
+}
+
+// Proxies returns how many proxies have been heard.
+func (v *View) Proxies() int { return len(v.reports) }
+
+// granted returns the IDs of proxies that the state grants shards to.
+func (v *View) granted() (ids []string) {
+	if v.State == nil {
+		return nil
+	}
+	for _, entry := range v.State.Exchanges {
+		for id := range entry.Grants {
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// entry returns what has been decided on an exchange, nil if nothing has.
+func (v *View) entry(exchange string) *coordination.Entry {
+	if v.State == nil {
+		return nil
+	}
+	return v.State.Exchanges[exchange]
+}
+
+// wanted reports whether a proxy's configuration asks for a shard.
+func (v *View) wanted(exchange, queue string) bool {
+	for _, m := range v.reports {
+		isIt := func(s coordination.Shard) bool { return s.Queue == queue }
+		if slices.ContainsFunc(m.Exchanges[exchange].Want.Shards, isIt) || slices.ContainsFunc(m.Own[exchange], isIt) {
+			return true
+		}
+	}
+	return false
+}
+
+// unsettled returns, by proxy, what it has on a queue that is not settled.
+func (v *View) unsettled(exchange, queue string) map[string]int {
+	out := map[string]int{}
+	for id, m := range v.reports {
+		if n := m.Exchanges[exchange].Unsettled[queue]; n > 0 {
+			out[id] = n
+		}
+	}
+	return out
+}

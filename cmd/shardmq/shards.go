@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardmq/shardmq/admin/inventory"
+	"github.com/shardmq/shardmq/config"
+	"github.com/shardmq/shardmq/shards"
+	"github.com/shardmq/shardmq/shards/control"
+)
+
+// errFindings is the error of a command that has printed findings.
+var errFindings = errors.New("findings")
+
+// lookTimeout bounds one look at all shards of a vhost.
+const lookTimeout = time.Minute
+
+// shardsFlags say where to look: the flags of "shardmq proxy" mean the same here.
+type shardsFlags struct {
+	Config    string   `short:"c" placeholder:"FILE" help:"Take nodes and policies from this YAML file. Not together with --upstream, --node-name and --shard."`
+	Upstream  []string `sep:"none" placeholder:"URL" help:"RabbitMQ node: amqp://user:password@host:port/vhost. Repeat it for each node of a cluster. (default: ${upstream})"`
+	NodeName  []string `sep:"none" placeholder:"NAME" help:"Name of the node, such as rabbit@a, once for each --upstream and in their order. (default: learned from the broker, if there is one node)"`
+	Shard     []string `sep:"none" placeholder:"EXCHANGE=N" help:"What the proxy is told: this exchange has N shards on each node. Repeatable."`
+	Vhost     string   `placeholder:"VHOST" help:"Look at this vhost only. (default: all that policies are for)"`
+	Output    string   `default:"table" enum:"table,json" help:"table or json. (default: ${default})"`
+	Exchanges []string `arg:"" optional:"" name:"exchange" help:"Exchanges to look at, whether or not a policy is for them. (default: all that policies name literally)"`
+}
+
+// shardsListCmd is "shardmq shards list".
+type shardsListCmd struct {
+	shardsFlags
+	Interval time.Duration `default:"1s" placeholder:"DURATION" help:"Time between the two looks that rates come from; 0 for one look. (default: ${default})"`
+}
+
+// Run prints what there is. It changes nothing.
+func (c *shardsListCmd) Run(ctx context.Context, a *app) error {
+	if c.Interval < 0 || c.Interval > lookTimeout/2 {
+		return usagef("--interval: is %s; give a duration from 0 to %s", c.Interval, lookTimeout/2)
+	}
+	var listings []*inventory.Listing
+	err := c.each(ctx, func(ctx context.Context, o inventory.Options) error {
+		o.Interval = c.Interval
+		l, err := inventory.List(ctx, o)
+		listings = append(listings, l)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return inventory.WriteJSON(a.stdout, struct {
+			Vhosts []*inventory.Listing `json:"vhosts"`
+		}{listings})
+	}
+	return inventory.WriteTable(a.stdout, listings)
+}
+
+// shardsPruneCmd is "shardmq shards prune".
+type shardsPruneCmd struct {
+	shardsFlags
+	Yes   bool `help:"Delete. Without it nothing is changed."`
+	Force bool `help:"Delete replicated (quorum) shards too. RabbitMQ cannot check once more that they are empty."`
+}
+
+// Run prints what becomes of surplus shards, and with --yes fails when one of
+// them has to stay.
+func (c *shardsPruneCmd) Run(ctx context.Context, a *app) error {
+	if err := c.checkNamed(); err != nil {
+		return err
+	}
+	verdicts := []inventory.Verdict{}
+	err := c.each(ctx, func(ctx context.Context, o inventory.Options) error {
+		vs, err := inventory.Prune(ctx, inventory.PruneOptions{Options: o, Yes: c.Yes, Force: c.Force})
+		verdicts = append(verdicts, vs...)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		err = inventory.WriteJSON(a.stdout, struct {
+			DryRun bool                `json:"dry_run"`
+			Shards []inventory.Verdict `json:"shards"`
+		}{!c.Yes, verdicts})
+	} else {
+		err = inventory.WriteVerdicts(a.stdout, verdicts)
+	}
+	left := slices.ContainsFunc(verdicts, func(v inventory.Verdict) bool { return v.Action != inventory.Deleted })
+	if err == nil && c.Yes && left {
+		return errFindings
+	}
+	return err
+}
+
+// checkNamed refuses exchanges whose shards would all count as surplus because a
+// flag was forgotten.
+func (c *shardsPruneCmd) checkNamed() error {
+	for _, name := range c.Exchanges {
+		isIt := func(shard string) bool { return strings.HasPrefix(shard, name+"=") }
+		if c.Config == "" && !slices.ContainsFunc(c.Shard, isIt) {
+			return usagef("%s: without its policy all of its shards are surplus; give --shard %s=N, or --config FILE with the policies there are",
+				name, name)
+		}
+	}
+	return nil
+}
+
+// each runs fn for every vhost there is to look at.
+func (c *shardsFlags) each(ctx context.Context, fn func(context.Context, inventory.Options) error) error {
+	proxy := &proxyCmd{Config: c.Config, Upstream: c.Upstream, NodeName: c.NodeName, Shard: c.Shard}
+	cfg, err := proxy.load()
+	if err != nil {
+		return err
+	}
+	vhosts, err := c.vhosts(cfg)
+	if err != nil {
+		return err
+	}
+	nodes, err := upstreamNodes(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	for _, vhost := range vhosts {
+		if err := c.one(ctx, cfg, nodes, vhost, fn); err != nil {
+			return fmt.Errorf("vhost %s: %w", vhost, err)
+		}
+	}
+	return nil
+}
+
+// vhosts returns the vhosts to look at, sorted.
+func (c *shardsFlags) vhosts(cfg *config.Config) ([]string, error) {
+	var all []string
+	for _, p := range cfg.Policies {
+		all = append(all, p.Vhost)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	switch {
+	case c.Vhost != "":
+		return []string{c.Vhost}, nil
+	case len(all) == 0 && c.Config == "" && c.Exchanges != nil:
+		u, err := parseUpstream(append(c.Upstream, defaultUpstream)[0])
+		return []string{u.vhost}, err
+	case len(all) == 0:
+		return nil, usagef("there is no policy, so no vhost to look at; give --shard EXCHANGE=N, or --vhost and exchanges")
+	case c.Exchanges != nil && len(all) > 1:
+		return nil, usagef("exchanges are named, but policies are for several vhosts; say which one with --vhost")
+	}
+	return all, nil
+}
+
+// one runs fn for one vhost.
+func (c *shardsFlags) one(ctx context.Context, cfg *config.Config, nodes []config.Node, vhost string,
+	fn func(context.Context, inventory.Options) error,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	u := &cfg.Upstream
+	o := inventory.Options{Vhost: vhost, Policies: shards.NewPolicies(cfg.Policies), Exchanges: c.Exchanges}
+	listener := &inventory.Listener{Vhost: vhost, Username: u.Control.Username, Password: string(u.Control.Password)}
+	for _, n := range nodes {
+		b := control.New(control.Options{Node: n.Name, Address: n.Address, Vhost: vhost, Username: u.Control.Username,
+			Password: string(u.Control.Password), ConnectTimeout: u.DialTimeout})
+		defer b.Close()
+		o.Brokers = append(o.Brokers, b)
+		listener.Addresses = append(listener.Addresses, n.Address)
+	}
+	o.Listen = listener.Listen
+	if d := u.Discovery; d != nil && d.Management != nil {
+		m := management(u)
+		o.Stats = func(ctx context.Context) (map[string]inventory.Stats, error) {
+			return (&inventory.Management{URL: m.URL, Username: m.Username, Password: string(m.Password)}).Stats(ctx, vhost)
+		}
+	}
+	return fn(ctx, o)
+}

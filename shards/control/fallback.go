@@ -1,0 +1,158 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/shardmq/shardmq/frames"
+)
+
+const (
+	// fallbackTimeout bounds connecting to one node when looking for the first that
+	// can be reached.
+	fallbackTimeout = 2 * time.Second
+	// fallbackAgain is how often it is looked for anew, so that all proxies come to
+	// the same one.
+	fallbackAgain = 10 * time.Second
+	// takeOverTimeout bounds looking for the states that fallback queues hold.
+	takeOverTimeout = 500 * time.Millisecond
+)
+
+var errNoNode = errors.New("no node can be reached")
+
+// fallback is a connection to the node whose queue stands in for the proper one.
+type fallback struct {
+	w      *wire
+	look   desk
+	chosen time.Time
+}
+
+// fallbackQueue is the name of the queue on a node.
+func fallbackQueue(n NodeAddress) string { return stateQueue + "." + label(n) }
+
+// tryFallback takes the lead on the fallback queue if it is free.
+func (e *elector) tryFallback() (*hold, error) {
+	f, free, err := e.lookFallback()
+	if !free {
+		return nil, err
+	}
+	return e.take(f.w, fallbackQueue(f.w.node))
+}
+
+// lookFallback reports whether nobody leads on the fallback queue.
+func (e *elector) lookFallback() (f *fallback, free bool, err error) {
+	if f, err = e.reach(); err != nil {
+		return nil, false, err
+	}
+	queue := fallbackQueue(f.w.node)
+	q, err := inspectOrDeclare(e.s.ctx, &f.look, queue)
+	if err != nil {
+		err = refusal("look for queue '"+queue+"'", f.w, err)
+		e.leaveFallback() // another node may be more willing
+		return nil, false, err
+	}
+	return f, q.Consumers == 0, nil
+}
+
+// reach returns a connection to the first node in name order that can be reached.
+func (e *elector) reach() (*fallback, error) {
+	if e.fallback != nil && !e.fallback.w.conn.IsClosed() && time.Since(e.fallback.chosen) < fallbackAgain {
+		return e.fallback, nil
+	}
+	nodes := slices.SortedFunc(slices.Values(e.s.t.o.Nodes()), func(a, b NodeAddress) int {
+		return cmp.Compare(label(a), label(b))
+	})
+	for _, n := range nodes {
+		if f := e.fallback; f != nil && f.w.node == n && !f.w.conn.IsClosed() {
+			f.chosen = time.Now()
+			return f, nil
+		}
+		if w := e.dialFallback(n); w != nil {
+			e.leaveFallback()
+			e.fallback = &fallback{w: w, look: desk{w: w}, chosen: time.Now()}
+			return e.fallback, nil
+		}
+	}
+	return nil, errNoNode
+}
+
+func (e *elector) dialFallback(n NodeAddress) *wire {
+	ctx, cancel := context.WithTimeout(e.s.ctx, fallbackTimeout)
+	defer cancel()
+	w, stop, err := e.s.t.dial(ctx, n, "shardmq coordination (stand-in)")
+	if err != nil {
+		return nil
+	}
+	if !stop() {
+		w.close()
+		return nil
+	}
+	return w
+}
+
+// leaveFallback ends the connection to the stand-in's node, if there is one.
+func (e *elector) leaveFallback() {
+	if e.fallback != nil {
+		e.fallback.w.close()
+		e.fallback = nil
+	}
+}
+
+// takeOver looks into the fallback queues for a state that is newer than the one
+// of the proper queue, which h has. Those that have one are noted for deletion.
+// It is bounded, since a queue whose node is down may not answer: a new leader is
+// more urgent than a state that the proxies' reports make up for.
+func (e *elector) takeOver(h *hold) {
+	ctx, cancel := context.WithTimeout(e.s.ctx, takeOverTimeout)
+	defer cancel()
+	var mu sync.Mutex
+	var looking sync.WaitGroup
+	for _, n := range e.s.t.o.Nodes() {
+		looking.Go(func() {
+			states := e.peek(ctx, fallbackQueue(n))
+			mu.Lock()
+			defer mu.Unlock()
+			for _, state := range states {
+				if h.state == nil || h.newer(state, h.state) {
+					h.state = state
+				}
+			}
+			if len(states) > 0 {
+				h.leftover = append(h.leftover, fallbackQueue(n))
+			}
+		})
+	}
+	looking.Wait()
+}
+
+// peek returns the messages of a fallback queue and leaves them there. Usually
+// there is no such queue: deleting it, if it is empty and unused, tells, while
+// looking for it would have the broker log an error.
+func (e *elector) peek(ctx context.Context, queue string) [][]byte {
+	d := desk{w: e.s.in}
+	_, err := at(ctx, &d, func(ch *amqp.Channel) (int, error) {
+		return ch.QueueDelete(queue, true, true, false)
+	})
+	var states [][]byte
+	if isCode(err, frames.PreconditionFailed) {
+		states, _ = at(ctx, &d, func(ch *amqp.Channel) (found [][]byte, err error) {
+			for {
+				m, ok, err := ch.Get(queue, false)
+				if err != nil || !ok {
+					return found, err
+				}
+				found = append(found, m.Body)
+			}
+		})
+	}
+	if ch := d.ch; ch != nil {
+		d.w.spawn(func() { closeChannel(ch) })
+	}
+	return states
+}

@@ -1,0 +1,86 @@
+package coordination
+
+// heardBeat takes a leader's sign of life.
+func (c *Core) heardBeat(m *Message) {
+	ballot := m.Stamp.Ballot
+	switch order := ballot.compare(c.promised); {
+	case order < 0 || ballot.Term == 0:
+		return
+	case order > 0:
+		c.promise(ballot)
+	}
+	c.leaderAt = c.now
+	if ballot.Leader == c.id {
+		c.echoed(m.Seq)
+		return
+	}
+	if m.Stamp.Version > 0 && m.Stamp.compare(c.applied) > 0 {
+		c.whoDue = true
+	}
+}
+
+// heardState takes over what a leader has decided.
+func (c *Core) heardState(s *State) {
+	switch order := s.Ballot.compare(c.promised); {
+	case order < 0 || s.Term == 0:
+		return
+	case order > 0:
+		c.promise(s.Ballot)
+	}
+	c.leaderAt = c.now
+	// To one that is elected, what a former leader said is no news: its own state
+	// counts from now on.
+	if c.lead != nil || s.Leader == c.id || s.Stamp.compare(c.applied) <= 0 {
+		return
+	}
+	c.local.leave()
+	c.known, c.applied = s, s.Stamp
+	c.noteJudged()
+	c.follow(sortedKeys(s.Exchanges))
+	c.reportSoon()
+}
+
+// follow applies what is known of exchanges, as far as they concern this proxy.
+func (c *Core) follow(exchanges []string) {
+	if c.applied.Term == 0 {
+		return
+	}
+	for _, name := range exchanges {
+		if c.concerns(name) {
+			c.applyPlan(name, c.known.Exchanges[name].plan(c.known.Stamp, c.id))
+		}
+	}
+}
+
+// concerns reports whether the proxy has anything to do with a known exchange.
+func (c *Core) concerns(exchange string) bool {
+	if c.known.Exchanges[exchange] == nil {
+		return false
+	}
+	_, reported := c.self.report[exchange]
+	return reported || c.plans[exchange] != nil
+}
+
+// applyOwn applies, at the leader, what it has just decided.
+func (c *Core) applyOwn(exchange string) {
+	c.applied = c.known.Stamp
+	if c.concerns(exchange) {
+		c.applyPlan(exchange, c.known.Exchanges[exchange].plan(c.known.Stamp, c.id))
+	}
+}
+
+// applyPlan hands a plan to the participant if it says anything new.
+func (c *Core) applyPlan(exchange string, p *Plan) {
+	if own := c.local.own[exchange]; own != nil && len(without(own, p.All())) == 0 && p.Generation > 0 {
+		delete(c.local.own, exchange)
+		c.self.own = c.local.own
+	}
+	if p.same(c.plans[exchange]) {
+		return
+	}
+	c.plans[exchange] = p
+	c.emit(Output{Kind: ApplyOutput, Exchange: exchange, Plan: p})
+}
+
+// Plan returns what was applied last on an exchange, nil if nothing was.
+func (c *Core) Plan(exchange string) *Plan { return c.plans[exchange] }

@@ -1,0 +1,334 @@
+package coordination
+
+import (
+	"slices"
+	"time"
+)
+
+// leadPhase is how far a leader is.
+type leadPhase uint8
+
+const (
+	// storing: its term is not stored yet, so it must not be heard of.
+	storing leadPhase = iota + 1
+	// collecting: it waits until it knows what every proxy holds.
+	collecting
+	// deciding: it leads.
+	deciding
+)
+
+// lead is what only a leader needs.
+type lead struct {
+	phase leadPhase
+	// since is when the phase began.
+	since time.Duration
+	// echoAt is when a beat of its own came back last. While none does, nobody is
+	// known to hear the leader, nor it to hear anybody: it decides nothing.
+	echoAt    time.Duration
+	echoSeq   uint64
+	suspended bool
+	beatDue   time.Duration
+	// startSeq is the number of its first message since the phase began: once that
+	// has come back, others could have answered.
+	startSeq uint64
+
+	works map[string]*work
+
+	// dirty: known has changed since it was sent.
+	dirty     bool
+	stateSent time.Duration
+	stateSize int
+	sent      uint64 // its version
+
+	store storage
+}
+
+// storage is a leader's use of the stored state.
+type storage struct {
+	id uint64 // of the store under way, 0 = none
+	// layouts are being stored, pending await their turn.
+	layouts, pending map[string]*Layout
+	version          uint64 // stored last
+	at               time.Duration
+	retry            time.Duration // when to try again; 0 = the last one worked
+}
+
+// backoff says when to try again.
+type backoff struct {
+	next, pause time.Duration
+}
+
+func (b *backoff) failed(now time.Duration, t Timing) {
+	b.pause = min(max(b.pause*2, t.Retry), t.RetryMost)
+	b.next = now + b.pause
+}
+
+func (b *backoff) worked() { *b = backoff{} }
+
+func newLead(phase leadPhase, now time.Duration) *lead {
+	return &lead{
+		phase: phase, since: now, echoAt: now, works: make(map[string]*work),
+		store: storage{pending: make(map[string]*Layout)},
+	}
+}
+
+// leading reports whether this proxy decides now.
+func (c *Core) leading() bool {
+	return c.lead != nil && c.lead.phase == deciding && !c.lead.suspended
+}
+
+func (c *Core) startAlone() {
+	c.promised = Ballot{Term: 1, Leader: c.id}
+	c.known.Ballot = c.promised
+	c.lead = newLead(deciding, 0)
+}
+
+// Elected: this proxy is the only one that may store; stored is what was stored
+// last, nil for nothing. Of that and of what was broadcast the newer counts. Its
+// term is stored before anybody hears of it, so that the next leader's is higher.
+func (c *Core) Elected(now time.Duration, stored *State) {
+	c.now = now
+	base := c.known
+	if stored != nil && stored.Stamp.compare(base.Stamp) > 0 {
+		base = stored
+	}
+	term := max(base.Term, c.promised.Term) + 1
+	c.known = base.clone()
+	c.known.Stamp = Stamp{Ballot: Ballot{Term: term, Leader: c.id}, Version: base.Version + 1}
+	c.lead = newLead(storing, now)
+	for _, m := range c.peers() {
+		m.echoes, m.absent, m.asked = 0, false, 0
+	}
+	for _, name := range sortedKeys(c.known.Exchanges) {
+		for _, proxy := range sortedKeys(c.known.Exchanges[name].Grants) {
+			if c.members[proxy] == nil {
+				m := newMember(proxy)
+				m.stranger, m.heard = true, now
+				c.members[proxy] = m
+			}
+		}
+	}
+	c.log("elected", "term", term)
+	c.flushStore()
+}
+
+// Deposed: another proxy may store now.
+func (c *Core) Deposed(now time.Duration) {
+	c.now = now
+	c.deposed()
+}
+
+func (c *Core) deposed() {
+	if c.lead == nil || c.alone {
+		return
+	}
+	c.log("leads no more", "term", c.known.Term)
+	c.lead = nil
+	for id, m := range c.members {
+		if m.stranger {
+			delete(c.members, id)
+		}
+	}
+}
+
+// promise has this proxy obey a ballot, and nobody below it.
+func (c *Core) promise(b Ballot) {
+	c.promised = b
+	if c.lead != nil && b.Leader != c.id {
+		c.deposed()
+		c.emit(Output{Kind: ResignOutput})
+	}
+	c.leaderAt = c.now
+	c.reportDue = c.now
+}
+
+// collect begins to wait for every proxy's report. Reports that promise this
+// ballot count: what a proxy holds by an earlier one can then only become less.
+func (c *Core) collect() {
+	l := c.lead
+	l.phase, l.since, l.echoAt, l.startSeq = collecting, c.now, c.now, c.seq+1
+	for _, m := range c.peers() {
+		m.collected = false
+	}
+	c.sendBeat()
+	c.emit(Output{Kind: SendOutput, Slot: WhoKind, Body: Who(c.id)})
+}
+
+// tickCollect begins to decide when all that count have reported.
+func (c *Core) tickCollect() {
+	l := c.lead
+	if l.suspended || l.echoSeq < l.startSeq || c.now-l.since < c.t.Newcomers {
+		return
+	}
+	for _, m := range c.peers() {
+		if !m.collected {
+			return
+		}
+	}
+	l.phase = deciding
+	c.begin()
+}
+
+// begin takes over: a new ballot starts with what proxies hold by their reports;
+// former grants only say what should stay where it is.
+func (c *Core) begin() {
+	names := make(map[string]struct{})
+	for name, entry := range c.known.Exchanges {
+		names[name] = struct{}{}
+		if c.lead.works[name] == nil {
+			c.work(name).inherit(entry.Grants)
+			entry.Grants = make(Grants)
+		}
+	}
+	for _, m := range c.live() {
+		for name := range m.report {
+			names[name] = struct{}{}
+		}
+	}
+	c.local.leave()
+	c.changed()
+	c.decide(sortedKeys(names))
+}
+
+// tickLead does what a leader has to do from time to time.
+func (c *Core) tickLead() {
+	l := c.lead
+	if l == nil {
+		return
+	}
+	if !c.alone {
+		c.tickStore()
+		if l.phase == storing {
+			return
+		}
+		if c.now >= l.beatDue {
+			c.sendBeat()
+		}
+		if !l.suspended && c.now-l.echoAt >= c.t.Silent {
+			l.suspended = true
+			c.log("own messages do not come back, deciding nothing")
+		}
+		if !l.suspended {
+			c.expire()
+		}
+		if l.phase == collecting {
+			c.tickCollect()
+		}
+	}
+	if c.leading() {
+		c.tickLayouts()
+		c.sendState(false)
+	}
+}
+
+func (c *Core) sendBeat() {
+	l := c.lead
+	l.beatDue = c.now + c.t.Announce
+	stamp := Stamp{Ballot: c.known.Ballot}
+	if c.leading() {
+		stamp.Version = l.sent
+	}
+	c.seq++
+	c.emit(Output{Kind: SendOutput, Slot: BeatKind, Body: encode(&Message{Kind: BeatKind, From: c.id, Seq: c.seq, Stamp: stamp})})
+}
+
+// echoed: a beat of this leader has come back.
+func (c *Core) echoed(seq uint64) {
+	l := c.lead
+	if l == nil || l.phase == storing || seq <= l.echoSeq {
+		return
+	}
+	l.echoSeq, l.echoAt = seq, c.now
+	for _, m := range c.peers() {
+		if seq > m.heardAfter {
+			m.echoes++
+		}
+	}
+	if l.suspended {
+		l.suspended = false
+		c.log("own messages come back, collecting reports")
+		c.collect()
+	}
+}
+
+// expire gives up proxies that are silent although the leader's own messages come
+// back.
+func (c *Core) expire() {
+	l := c.lead
+	alone := true // nobody but what a former leader has named
+	for _, m := range c.peers() {
+		alone = alone && m.stranger
+	}
+	for _, m := range c.peers() {
+		silent := c.now - m.heard
+		suspect := silent >= c.t.Suspect
+		if l.phase == collecting && alone {
+			suspect = c.now-l.since >= c.t.Newcomers
+		}
+		switch {
+		case silent >= c.t.Silent && m.echoes >= 3:
+			c.lose(m, "silent")
+		case suspect && m.absent && m.echoes > 0:
+			c.lose(m, "not connected")
+		case (suspect || m.stranger) && (m.asked == 0 || c.now-m.asked >= c.t.Announce/2):
+			m.asked = c.now
+			c.emit(Output{Kind: AliveOutput, Proxy: m.id})
+		}
+	}
+}
+
+// Alive is the broker's answer to whether a proxy is connected.
+func (c *Core) Alive(now time.Duration, proxy string, connected bool, err error) {
+	c.now = now
+	if m := c.members[proxy]; m != nil && m.heard < m.asked {
+		m.absent = err == nil && !connected
+	}
+}
+
+// asked: somebody wants to know the present state.
+func (c *Core) asked(from string) {
+	if c.leading() && from != c.id {
+		c.lead.dirty = true
+	}
+}
+
+// changed notes that known is about to change, under a version of its own.
+func (c *Core) changed() {
+	c.known.Version++
+	c.lead.dirty = true
+}
+
+// sendState tells everybody the present state, not too often.
+func (c *Core) sendState(now bool) {
+	l := c.lead
+	if !l.dirty || !now && c.now < l.stateSent+c.pace(l.stateSize) {
+		return
+	}
+	l.dirty, l.stateSent, l.sent = false, c.now, c.known.Version
+	if c.alone {
+		return
+	}
+	body := encode(&Message{Kind: StateKind, From: c.id, State: c.known})
+	l.stateSize = len(body)
+	c.emit(Output{Kind: SendOutput, Slot: StateKind, Body: body})
+}
+
+// drop forgets what a proxy had.
+func (l *lead) drop(proxy string) {
+	for _, w := range l.works {
+		w.drop(proxy)
+	}
+}
+
+// decide decides on exchanges: their shards, then who consumes them.
+func (c *Core) decide(exchanges []string) {
+	exchanges = slices.Compact(slices.Sorted(slices.Values(exchanges)))
+	for _, name := range exchanges {
+		c.judge(name)
+	}
+	c.flushStore()
+	for _, name := range exchanges {
+		c.balance(name)
+	}
+	c.sendState(false)
+}

@@ -1,0 +1,206 @@
+package coordination
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// consumerKey names a consumer among all proxies'.
+type consumerKey struct {
+	proxy string
+	id    uint64
+}
+
+// member is one proxy as another sees it.
+type member struct {
+	id     string
+	report map[string]ExchangeReport
+	own    map[string][]Shard
+	seq    uint64
+	// heard is when its last report came; promised and applied are what that said.
+	heard    time.Duration
+	promised Ballot
+	applied  Stamp
+	// echoes counts this leader's beats that were sent and came back since then;
+	// they are numbered above heardAfter.
+	echoes     int
+	heardAfter uint64
+	// asked is when the broker was asked last whether it is connected, absent that
+	// it said no.
+	asked  time.Duration
+	absent bool
+	// collected: it has reported to this leader since that began to collect.
+	collected bool
+	// sight orders consumers by when they were seen first, per exchange.
+	sight map[string]map[uint64]uint64
+	// keys are those of the specs it wants, judged of those that were decided on.
+	keys, judged map[string]string
+	// stranger: it has only been named by a state, and not been heard.
+	stranger bool
+	bye      bool
+}
+
+func newMember(id string) *member {
+	return &member{
+		id: id, report: make(map[string]ExchangeReport),
+		sight: make(map[string]map[uint64]uint64), keys: make(map[string]string), judged: make(map[string]string),
+	}
+}
+
+// see replaces a member's report, and returns the exchanges on which it differs.
+func (c *Core) see(m *member, report map[string]ExchangeReport) []string {
+	names := maps.Clone(report)
+	if names == nil {
+		names = make(map[string]ExchangeReport)
+	}
+	for name := range m.report {
+		if _, there := names[name]; !there {
+			names[name] = ExchangeReport{}
+		}
+	}
+	var changed []string
+	for _, name := range sortedKeys(names) {
+		r, ok := report[name]
+		if c.seeExchange(m, name, r, ok) {
+			changed = append(changed, name)
+		}
+	}
+	return changed
+}
+
+// seeExchange replaces a member's report on one exchange; ok is false when there
+// is none any more. It reports whether it differs.
+func (c *Core) seeExchange(m *member, exchange string, report ExchangeReport, ok bool) bool {
+	former, had := m.report[exchange]
+	if !ok {
+		delete(m.report, exchange)
+		delete(m.sight, exchange)
+		delete(m.keys, exchange)
+		delete(m.judged, exchange)
+		return had
+	}
+	if had && former.equal(report) {
+		return false
+	}
+	if !had || !former.Want.equal(report.Want) {
+		m.keys[exchange] = report.Want.Key()
+	}
+	m.report[exchange] = report
+	was := m.sight[exchange]
+	is := make(map[uint64]uint64, len(report.Consumers))
+	for _, consumer := range report.Consumers {
+		at, seen := was[consumer.ID]
+		if !seen {
+			c.sights++
+			at = c.sights
+		}
+		is[consumer.ID] = at
+	}
+	m.sight[exchange] = is
+	return true
+}
+
+// heardReport takes the report of another proxy.
+func (c *Core) heardReport(r *Message) {
+	if r.From == c.id || r.From == "" {
+		return
+	}
+	m := c.members[r.From]
+	if m == nil {
+		m = newMember(r.From)
+		c.members[r.From] = m
+	}
+	if m.bye || r.Seq <= m.seq {
+		return
+	}
+	progress := m.applied != r.Applied || m.promised != r.Promised
+	m.stranger, m.absent, m.echoes, m.heardAfter = false, false, 0, c.seq
+	m.seq, m.heard = r.Seq, c.now
+	m.promised, m.applied, m.own = r.Promised, r.Applied, r.Own
+	if r.Promised.compare(c.promised) > 0 {
+		c.promise(r.Promised)
+	}
+	for _, name := range sortedKeys(r.Exchanges) {
+		if _, knew := m.report[name]; !knew {
+			c.emit(Output{Kind: SeenOutput, Exchange: name})
+		}
+	}
+	changed := c.see(m, r.Exchanges)
+	if r.Bye {
+		c.lose(m, "it said good-bye")
+		// Remembered for a while, lest a report that comes late revive it.
+		c.members[r.From] = &member{id: r.From, heard: c.now, bye: true}
+		return
+	}
+	if c.lead == nil {
+		return
+	}
+	m.collected = m.collected || m.promised == c.known.Ballot
+	if c.leading() {
+		if progress {
+			changed = append(changed, c.lead.open(m.id)...)
+		}
+		c.decide(changed)
+	}
+}
+
+// lose forgets a member; a leader shares out what it had.
+func (c *Core) lose(m *member, why string) {
+	delete(c.members, m.id)
+	if c.lead == nil {
+		return
+	}
+	c.log("proxy is gone", "proxy", m.id, "why", why)
+	c.lead.drop(m.id)
+	var changed []string
+	for name, entry := range c.known.Exchanges {
+		_, granted := entry.Grants[m.id]
+		_, reported := m.report[name]
+		delete(entry.Grants, m.id)
+		if granted || reported {
+			changed = append(changed, name)
+		}
+	}
+	slices.Sort(changed)
+	if c.leading() {
+		c.changed()
+		c.decide(changed)
+	}
+}
+
+// forgetSilent drops what a follower remembers of proxies it no longer hears. A
+// leader has stricter rules, see expire.
+func (c *Core) forgetSilent() {
+	for _, id := range sortedKeys(c.members) {
+		m := c.members[id]
+		if m == c.self || c.now-m.heard < time.Minute {
+			continue
+		}
+		if c.lead == nil || m.bye {
+			delete(c.members, id)
+		}
+	}
+}
+
+// peers returns the other proxies, in order.
+func (c *Core) peers() []*member {
+	var peers []*member
+	for _, id := range sortedKeys(c.members) {
+		if m := c.members[id]; m != c.self && !m.bye {
+			peers = append(peers, m)
+		}
+	}
+	return peers
+}
+
+// live returns all proxies that count, in order, this one included.
+func (c *Core) live() []*member {
+	var live []*member
+	for _, id := range sortedKeys(c.members) {
+		if m := c.members[id]; !m.bye {
+			live = append(live, m)
+		}
+	}
+	return live
+}

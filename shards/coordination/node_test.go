@@ -1,0 +1,84 @@
+package coordination
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func aloneNode(t *testing.T, spec Spec) (*Node, *fakeParticipant) {
+	f := newFakeParticipant(map[string]Spec{"x": spec})
+	n := NewNode(NodeOptions{Participant: f})
+	t.Cleanup(func() { require.NoError(t, n.Close()) })
+	return n, f
+}
+
+// Alone, everything is decided before Changed returns, without Start.
+func TestAloneDecidesAtOnce(t *testing.T) {
+	n, f := aloneNode(t, Spec{Shards: makeShards(nodeNames(1), 4)})
+	p, err := n.Plan(context.Background(), "x")
+	require.NoError(t, err)
+	require.Equal(t, uint64(1), p.Generation)
+	require.Len(t, p.Set, 4)
+
+	f.join("x", ConsumerReport{ID: 1})
+	n.Changed("x")
+	require.Len(t, f.targets("x", 1), 4)
+
+	f.join("x", ConsumerReport{ID: 2})
+	n.Changed("x")
+	require.Len(t, f.targets("x", 1), 2, "half is taken away")
+	require.Empty(t, f.targets("x", 2), "and granted only when it is let go of")
+	require.True(t, f.release("x"))
+	n.Changed("x")
+	require.Len(t, f.targets("x", 2), 2)
+
+	calls := f.calls
+	n.Changed("x")
+	require.Equal(t, calls, f.calls, "nothing changes when nothing has changed")
+
+	s := n.Status()
+	require.True(t, s.Leads)
+	require.Equal(t, uint64(2), s.Moves)
+	require.Empty(t, s.Exchanges["x"].Uncovered)
+	require.Len(t, s.Exchanges["x"].Owners, 4)
+
+	f.leave("x", 1)
+	n.Changed("x")
+	require.Len(t, f.targets("x", 2), 2, "the one that left still holds its shards")
+	f.release("x")
+	n.Changed("x")
+	require.Len(t, f.targets("x", 2), 4)
+}
+
+func TestAloneExclusive(t *testing.T) {
+	n, f := aloneNode(t, Spec{Shards: makeShards(nodeNames(1), 4)})
+	f.join("x", ConsumerReport{ID: 1})
+	f.join("x", ConsumerReport{ID: 2, Exclusive: true})
+	n.Changed("x")
+	require.Empty(t, f.targets("x", 1))
+	require.Len(t, f.targets("x", 2), 4)
+}
+
+func TestAloneOrderedLeavesWaiting(t *testing.T) {
+	n, f := aloneNode(t, Spec{Shards: makeShards(nodeNames(1), 1), Ordered: true})
+	f.join("x", ConsumerReport{ID: 1})
+	f.join("x", ConsumerReport{ID: 2})
+	n.Changed("x")
+	require.Len(t, f.targets("x", 1), 1)
+	require.Empty(t, f.targets("x", 2))
+}
+
+func TestPlanWaitsForTheReport(t *testing.T) {
+	n, _ := aloneNode(t, Spec{Shards: makeShards(nodeNames(1), 1)})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	_, err := n.Plan(ctx, "other")
+	require.ErrorIs(t, err, ErrNoPlan)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, n.Close())
+	_, err = n.Plan(context.Background(), "x")
+	require.ErrorIs(t, err, ErrClosed)
+}

@@ -1,0 +1,176 @@
+package coordination
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// exempt reports whether a proxy's consumers may be disregarded: a leader has
+// given it up lately, or it does not run.
+func (w *simWorld) exempt(p *simProxy) bool {
+	at, lost := w.lost[p.id]
+	return p.dead || p.paused || lost && w.now-at < 15*time.Second || w.now-p.pausedAt < 15*time.Second && p.pausedAt > 0
+}
+
+// checkAttach is made before every consume: where order is promised nobody else
+// has the shard, or messages of it that are not settled.
+func (w *simWorld) checkAttach(p *simProxy, c *simConsumer, queue string) {
+	if !w.ordered || w.exempt(p) {
+		return
+	}
+	for _, other := range w.alive() {
+		if w.exempt(other) {
+			continue
+		}
+		for _, o := range other.consumers {
+			// Claimed and not attached is no harm yet: the count is looked at again.
+			if o != c && o.has[queue] && !slices.Contains(o.aimed, queue) {
+				w.failf("%s/%d attaches to %s, of which %s/%d has unsettled messages", p.id, c.id, queue, other.id, o.id)
+			}
+			if o != c && o.on[queue] {
+				w.failf("%s/%d attaches to %s, which %s/%d consumes", p.id, c.id, queue, other.id, o.id)
+			}
+		}
+	}
+}
+
+// checkRetire is made before shards are unbound: no proxy that counts publishes
+// to them.
+func (w *simWorld) checkRetire(leader *simProxy, shards []Shard) {
+	if w.leader != leader {
+		return // deposed meanwhile; what it unbinds is bound again
+	}
+	for _, p := range w.alive() {
+		if leader.core.members[p.id] == nil || w.exempt(p) {
+			continue
+		}
+		for _, shard := range shards {
+			if hasQueue(p.routes, shard.Queue) && p.routing > 0 {
+				w.failf("%s unbinds %s, by which %s routes (generation %d)", leader.id, shard.Queue, p.id, p.routing)
+			}
+		}
+	}
+}
+
+// remove deletes a queue, unless it is in use.
+func (w *simWorld) remove(leader *simProxy, queue string) bool {
+	if len(w.attached[queue]) > 0 {
+		return false
+	}
+	if w.leader == leader {
+		for _, p := range w.alive() {
+			if w.exempt(p) || leader.core.members[p.id] == nil {
+				continue
+			}
+			for _, c := range p.consumers {
+				if c.has[queue] {
+					w.failf("%s deletes %s, of which %s/%d has unsettled messages", leader.id, queue, p.id, c.id)
+				}
+			}
+		}
+	}
+	w.exists[queue], w.bound[queue] = false, false
+	w.removed++
+	return true
+}
+
+// leadingCore returns the one that decides, nil for none.
+func (w *simWorld) leadingCore() *Core {
+	if w.leader == nil || !w.leader.core.leading() {
+		return nil
+	}
+	return w.leader.core
+}
+
+// checkCovered: every shard has a consumer attached, or gets one soon because it
+// is being handed over.
+func (w *simWorld) checkCovered() {
+	bare := w.uncovered()
+	w.run(w.now + 1500*time.Millisecond)
+	for _, queue := range w.uncovered() {
+		if slices.Contains(bare, queue) {
+			w.failf("nobody consumes %s", queue)
+		}
+	}
+}
+
+// uncovered lists shards that nobody consumes although there are consumers.
+func (w *simWorld) uncovered() []string {
+	consumers := 0
+	for _, p := range w.alive() {
+		consumers += len(p.consumers)
+	}
+	c := w.leadingCore()
+	if c == nil {
+		w.failf("nobody leads")
+		return nil
+	}
+	var bare []string
+	for _, shard := range c.known.Exchanges[simExchange].consumed() {
+		if len(w.attached[shard.Queue]) == 0 && consumers > 0 {
+			bare = append(bare, shard.Queue)
+		}
+	}
+	return bare
+}
+
+// checkBalanced: consumers' shards, or shards' consumers, differ by one at most,
+// and what is attached is what is granted.
+func (w *simWorld) checkBalanced() {
+	c := w.leadingCore()
+	if c == nil {
+		w.failf("nobody leads")
+		return
+	}
+	e := c.known.Exchanges[simExchange]
+	shards := e.consumed()
+	per, total := make(map[string]int), 0
+	var loads []int
+	exclusive := false
+	for _, p := range w.alive() {
+		for _, k := range p.consumers {
+			total++
+			exclusive = exclusive || k.exclusive
+			if granted := e.Grants[p.id][k.id]; !slices.Equal(granted, sortedKeys(k.on)) {
+				w.failf("%s/%d consumes %v and was granted %v", p.id, k.id, sortedKeys(k.on), granted)
+			}
+			loads = append(loads, len(k.on))
+			for queue := range k.on {
+				per[queue]++
+			}
+		}
+	}
+	if total == 0 || exclusive {
+		return
+	}
+	if w.ordered || total <= len(shards) {
+		if slices.Max(loads)-slices.Min(loads) > 1 {
+			w.failf("shards per consumer: %v", loads)
+		}
+		return
+	}
+	var counts []int
+	for _, shard := range shards {
+		counts = append(counts, per[shard.Queue])
+	}
+	if slices.Max(counts)-slices.Min(counts) > 1 {
+		w.failf("consumers per shard: %v", counts)
+	}
+}
+
+// assignment draws who consumes what.
+func (w *simWorld) assignment() string {
+	var b strings.Builder
+	for _, queue := range sortedKeys(w.attached) {
+		if len(w.attached[queue]) == 0 && !w.exists[queue] {
+			continue
+		}
+		fmt.Fprintf(&b, " %s:", strings.TrimPrefix(queue, "q - rabbit@"))
+		for _, a := range w.attached[queue] {
+			fmt.Fprintf(&b, "%s/%d ", a.proxy.id, a.consumer)
+		}
+	}
+	return b.String()
+}

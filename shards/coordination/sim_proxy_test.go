@@ -1,0 +1,373 @@
+package coordination
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+)
+
+// simProxy is a proxy in a simWorld: a Core, and in place of consumer groups,
+// routers and topology a model of what they promise.
+type simProxy struct {
+	w    *simWorld
+	id   string
+	core *Core
+	wake time.Duration
+
+	dead, paused, connected, timedOut bool
+	pausedAt                          time.Duration
+	session, session2                 int
+	contends                          time.Duration
+	backlog                           []func()
+
+	want      Spec
+	consumers []*simConsumer
+	lastID    uint64
+	plan      *Plan
+	prepared  uint64
+	routing   uint64
+	routes    []Shard
+}
+
+// simConsumer is a client consumer.
+type simConsumer struct {
+	id        uint64
+	exclusive bool
+	left      bool
+	target    []string // as the group has it
+	aimed     []string // as the router goes by it
+	// has are the queues claimed or not settled yet; on those attached at the broker.
+	has, on map[string]bool
+	closed  bool
+}
+
+const simExchange = "x"
+
+func newSimProxy(w *simWorld, id string, want Spec) *simProxy {
+	return &simProxy{w: w, id: id, core: NewCore(id, false, w.timing), want: want, wake: -1}
+}
+
+// deliver has the process do something, when it is not paused.
+func (p *simProxy) deliver(do func()) {
+	switch {
+	case p.dead:
+	case p.paused:
+		p.backlog = append(p.backlog, do)
+	default:
+		do()
+	}
+}
+
+// later has the process do something in a while.
+func (p *simProxy) later(d time.Duration, do func()) {
+	p.w.after(d, func() { p.deliver(do) })
+}
+
+func (p *simProxy) connect() {
+	p.deliver(func() {
+		if p.connected {
+			return
+		}
+		p.connected = true
+		p.session++
+		p.w.logf("%s is connected", p.id)
+		p.w.elect()
+		p.step(func() { p.core.Connected(p.w.now) })
+	})
+}
+
+// step is one entry into the core, as Node makes it.
+func (p *simProxy) step(do func()) {
+	if p.dead {
+		return
+	}
+	do()
+	for range 10 {
+		if !p.perform() || p.dead {
+			break
+		}
+		p.core.Own(p.w.now, p.report())
+	}
+	p.arm()
+}
+
+// arm schedules the next tick.
+func (p *simProxy) arm() {
+	at := max(p.core.Wake(), p.w.now+time.Millisecond)
+	if p.wake > p.w.now && p.wake <= at {
+		return
+	}
+	p.wake = at
+	p.w.after(at-p.w.now, func() {
+		p.deliver(func() {
+			if p.wake != at {
+				return
+			}
+			p.wake = -1
+			p.core.Own(p.w.now, p.report())
+			p.step(func() { p.core.Tick(p.w.now) })
+		})
+	})
+}
+
+// changed is Node.Changed.
+func (p *simProxy) changed() {
+	p.step(func() {
+		r := p.report()
+		p.core.OwnExchange(p.w.now, simExchange, r[simExchange], true)
+	})
+}
+
+func (p *simProxy) perform() (applied bool) {
+	for _, out := range p.core.Take() {
+		leads := p.w.leader == p && out.Kind != LogOutput
+		if leads && p.crashes(true) {
+			return false
+		}
+		applied = p.do(out) || applied
+		if leads {
+			if p.crashes(false) {
+				return false
+			}
+			p.w.outputs++
+		}
+	}
+	return applied
+}
+
+// crashes kills the process if this is the moment.
+func (p *simProxy) crashes(before bool) bool {
+	if p.w.crashOn == nil || !p.w.crashOn(p.w.outputs, before) {
+		return false
+	}
+	p.w.kill(p)
+	return true
+}
+
+func (p *simProxy) do(out Output) (applied bool) {
+	w := p.w
+	switch out.Kind {
+	case SendOutput:
+		w.broadcast(p, out.Body)
+	case StoreOutput:
+		p.store(out)
+	case ApplyOutput:
+		w.applies++
+		p.apply(out.Plan)
+		return true
+	case AliveOutput:
+		w.after(w.some(20), func() {
+			connected := slices.ContainsFunc(w.proxies, func(o *simProxy) bool { return o.id == out.Proxy && o.connected })
+			p.deliver(func() { p.step(func() { p.core.Alive(w.now, out.Proxy, connected, nil) }) })
+		})
+	case ResignOutput:
+		p.contends = w.now + time.Second
+		w.unlead(p)
+		w.after(p.contends-w.now+time.Millisecond, w.elect)
+	case EffectOutput:
+		p.effect(out)
+	case SeenOutput:
+	case LogOutput:
+		w.logf("%s: %s %v", p.id, out.Text, out.Fields)
+		if out.Text == "proxy is gone" {
+			w.lost[out.Fields[1].(string)] = w.now
+		}
+	}
+	return false
+}
+
+var errSim = errors.New("simulated failure")
+
+func (p *simProxy) store(out Output) {
+	w := p.w
+	session := p.session
+	w.after(w.some(w.delay), func() {
+		err := errSim
+		if w.leader == p && p.session == session && !w.alarm {
+			w.stored, err = out.Body, nil
+		}
+		w.after(w.some(w.delay), func() {
+			p.deliver(func() { p.step(func() { p.core.Stored(w.now, out.ID, err) }) })
+		})
+	})
+}
+
+// effect is the topologist.
+func (p *simProxy) effect(out Output) {
+	w := p.w
+	w.after(w.some(50), func() {
+		p.deliver(func() {
+			var o Outcome
+			switch {
+			case w.rnd.Float64() < w.failing:
+				o.Err = errSim
+			case out.Effect == PrepareEffect:
+				for _, shard := range out.Shards {
+					w.bound[shard.Queue], w.exists[shard.Queue] = true, true
+				}
+			case out.Effect == RetireEffect:
+				w.checkRetire(p, out.Shards)
+				for _, shard := range out.Shards {
+					w.bound[shard.Queue] = false
+				}
+			case out.Effect == IdleEffect:
+				o.OK = w.rnd.Float64() >= 3*w.failing
+			case out.Effect == RemoveEffect:
+				o.OK = w.remove(p, out.Shards[0].Queue)
+			case out.Effect == UncoveredEffect:
+				for _, shard := range out.Shards {
+					if len(w.attached[shard.Queue]) == 0 {
+						o.Queues = append(o.Queues, shard.Queue)
+					}
+				}
+			}
+			p.step(func() { p.core.Done(w.now, out.ID, out.Exchange, o) })
+		})
+	})
+}
+
+// apply is the participant taking a plan over.
+func (p *simProxy) apply(plan *Plan) {
+	w := p.w
+	former := p.plan
+	p.plan = plan
+	if former == nil || former.Generation != plan.Generation || !sameShards(former.Set, plan.Set) {
+		p.later(w.some(100), func() {
+			for _, shard := range p.plan.Set {
+				w.bound[shard.Queue], w.exists[shard.Queue] = true, true
+			}
+			p.routing, p.routes = p.plan.Generation, p.plan.Set
+			p.prepared = max(p.prepared, p.plan.Generation)
+			p.changed()
+		})
+	}
+	if plan.Next != nil {
+		p.later(w.some(100), func() {
+			if now := p.plan; now.Next != nil {
+				p.prepared = now.Generation + 1
+				p.changed()
+			}
+		})
+	}
+	for _, c := range p.consumers {
+		p.aim(c, plan.Targets[c.id])
+	}
+}
+
+// aim gives a consumer a target; its router takes it over in a moment.
+func (p *simProxy) aim(c *simConsumer, target []string) {
+	if c.left || slices.Equal(c.target, target) {
+		return
+	}
+	c.target = target
+	p.later(p.w.some(10), func() { p.take(c) })
+}
+
+// take is the router taking over the present target.
+func (p *simProxy) take(c *simConsumer) {
+	if c.closed {
+		return
+	}
+	c.aimed = c.target
+	for _, queue := range sortedKeys(c.has) {
+		if !slices.Contains(c.aimed, queue) {
+			p.cancel(c, queue)
+		}
+	}
+	for _, queue := range c.aimed {
+		if !c.on[queue] {
+			c.has[queue] = true
+			p.later(p.w.some(5), func() { p.consume(c, queue) })
+		}
+	}
+	p.changed()
+}
+
+// consume attaches at the broker; where order is promised only if nobody is there.
+func (p *simProxy) consume(c *simConsumer, queue string) {
+	if c.closed || c.on[queue] || !slices.Contains(c.aimed, queue) {
+		return
+	}
+	if p.plan.Ordered && len(p.w.attached[queue]) > 0 {
+		p.later(200*time.Millisecond, func() { p.consume(c, queue) })
+		return
+	}
+	p.w.checkAttach(p, c, queue)
+	c.on[queue], c.has[queue] = true, true
+	p.w.attach(queue, p, c.id)
+}
+
+// cancel ends an attachment; what it was given is settled some time later.
+func (p *simProxy) cancel(c *simConsumer, queue string) {
+	settle := p.w.some(20)
+	if p.w.rnd.IntN(3) == 0 {
+		settle = p.w.some(800)
+	}
+	p.later(p.w.some(5), func() {
+		if c.closed || slices.Contains(c.aimed, queue) {
+			return
+		}
+		p.w.detach(queue, p, c.id)
+		delete(c.on, queue)
+		p.later(settle, func() {
+			if c.closed || c.on[queue] || slices.Contains(c.aimed, queue) {
+				return
+			}
+			delete(c.has, queue)
+			if c.left && len(c.has) == 0 {
+				c.closed = true
+				p.consumers = slices.DeleteFunc(p.consumers, func(o *simConsumer) bool { return o == c })
+			}
+			p.changed()
+		})
+	})
+}
+
+func (p *simProxy) join(exclusive bool) *simConsumer {
+	p.lastID++
+	c := &simConsumer{id: p.lastID, exclusive: exclusive, has: make(map[string]bool), on: make(map[string]bool)}
+	p.w.disturb("%s/%d joins", p.id, c.id)
+	p.consumers = append(p.consumers, c)
+	p.deliver(p.changed)
+	return c
+}
+
+func (p *simProxy) leave(c *simConsumer) {
+	p.w.disturb("%s/%d leaves", p.id, c.id)
+	c.left, c.target, c.aimed = true, nil, nil
+	if len(c.has) == 0 {
+		c.closed = true
+		p.consumers = slices.DeleteFunc(p.consumers, func(o *simConsumer) bool { return o == c })
+	}
+	for _, queue := range sortedKeys(c.has) {
+		p.cancel(c, queue)
+	}
+	p.changed()
+}
+
+// clientsGone: the broker has closed every client's connection.
+func (p *simProxy) clientsGone() {
+	for _, c := range p.consumers {
+		c.closed = true
+	}
+	p.consumers = nil
+	p.changed()
+}
+
+func (p *simProxy) report() map[string]ExchangeReport {
+	r := ExchangeReport{Want: p.want, Prepared: p.prepared, Routing: p.routing, Unsettled: make(map[string]int)}
+	for _, c := range p.consumers {
+		held := maps.Clone(c.has)
+		for _, queue := range slices.Concat(c.target, c.aimed) {
+			held[queue] = true
+		}
+		for queue := range c.has {
+			r.Unsettled[queue]++
+		}
+		r.Consumers = append(r.Consumers, ConsumerReport{
+			ID: c.id, Exclusive: c.exclusive, Left: c.left, Held: sortedKeys(held),
+		})
+	}
+	return map[string]ExchangeReport{simExchange: r}
+}

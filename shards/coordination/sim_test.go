@@ -1,0 +1,245 @@
+package coordination
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+)
+
+var (
+	simSeeds = flag.Int("sim.seeds", 1000, "seeds of the simulation to play")
+	simSeed  = flag.Uint64("sim.seed", 0, "play this seed alone, and print what happens")
+)
+
+// Many proxies with random failures: while things happen nothing forbidden does;
+// five seconds after the last every shard is consumed, soon after everything is
+// in balance, and then nothing moves any more.
+func TestSimulation(t *testing.T) {
+	if *simSeed > 0 {
+		playSeed(t, *simSeed, true)
+		return
+	}
+	const parts = 4
+	for part := range parts {
+		t.Run(fmt.Sprint(part), func(t *testing.T) {
+			t.Parallel()
+			var sum simSummary
+			for seed := part + 1; seed <= *simSeeds; seed += parts {
+				sum.add(playSeed(t, uint64(seed), testing.Verbose() && seed == 1))
+				if t.Failed() && testing.Short() {
+					return
+				}
+			}
+			t.Log(sum)
+		})
+	}
+}
+
+type simSummary struct {
+	runs, removed int
+	moves         uint64
+	terms         uint64
+}
+
+func (s *simSummary) add(o simSummary) {
+	s.runs += o.runs
+	s.removed += o.removed
+	s.moves += o.moves
+	s.terms += o.terms
+}
+
+func (s simSummary) String() string {
+	return fmt.Sprintf("%d runs: %d elections, %d moves, %d shards removed", s.runs, s.terms, s.moves, s.removed)
+}
+
+// playSeed plays one run.
+func playSeed(t *testing.T, seed uint64, verbose bool) simSummary {
+	w := newSimWorld(t, seed, seed%3 == 0)
+	w.play()
+	if len(w.failures) > 0 {
+		t.Errorf("seed %d: %v", seed, w.failures)
+	}
+	if verbose {
+		t.Logf("seed %d\n%s", seed, w.trace.String())
+	}
+	sum := simSummary{runs: 1, removed: w.removed}
+	if c := w.leadingCore(); c != nil {
+		sum.terms = c.known.Term
+		if e := c.known.Exchanges[simExchange]; e != nil {
+			sum.moves = e.Moves
+		}
+	}
+	return sum
+}
+
+func (w *simWorld) spec(shards int) Spec {
+	return Spec{Shards: makeShards(nodeNames(1), shards), Ordered: w.ordered}
+}
+
+// play is the scenario: a start, troubles, peace.
+func (w *simWorld) play() {
+	want := w.spec(2 + w.rnd.IntN(3))
+	for range 2 + w.rnd.IntN(3) {
+		w.start(want)
+	}
+	for range w.rnd.IntN(5) {
+		w.randomJoin()
+	}
+	w.run(w.some(3000))
+	end := w.now + 15*time.Second
+	for w.now < end {
+		w.trouble(&want)
+		w.run(w.now + w.some(2500))
+		w.logf("%s", w.assignment())
+	}
+	w.peace(&want)
+}
+
+// peace heals everything and checks what has to come of it.
+func (w *simWorld) peace(want *Spec) {
+	w.alarm, w.loss, w.delay = false, 0, 10
+	for _, p := range w.alive() {
+		if p.paused {
+			w.resume(p)
+		}
+		if !p.connected {
+			w.after(w.some(500), p.connect)
+		}
+		if !sameShards(p.want.Shards, want.Shards) {
+			p.want = *want
+			p.changed()
+		}
+	}
+	if len(w.alive()) == 0 {
+		w.start(*want)
+	}
+	w.disturb("peace")
+	w.run(w.quietAt + 5*time.Second)
+	w.logf("%s", w.assignment())
+	w.checkCovered()
+	w.run(w.quietAt + 15*time.Second)
+	w.logf("%s", w.assignment())
+	w.checkCovered()
+	w.checkBalanced()
+	w.checkShards(*want)
+	for limit := w.now + 2*time.Minute; w.now < limit && w.leavingShards() > 0; {
+		w.run(w.now + time.Second)
+	}
+	if n := w.leavingShards(); n > 0 {
+		w.failf("%d shards of former sets stay", n)
+	}
+	w.run(w.now + 3*time.Second) // what the last of them leaves to share out
+	applies := w.applies
+	w.run(w.now + 5*time.Second)
+	if w.applies != applies {
+		w.failf("%d plans changed in peace", w.applies-applies)
+	}
+}
+
+// checkShards: the set is the one that is wanted, and nothing of others is left.
+func (w *simWorld) checkShards(want Spec) {
+	c := w.leadingCore()
+	if c == nil {
+		return
+	}
+	e := c.known.Exchanges[simExchange]
+	if !sameShards(e.Set, want.Shards) || e.Next != nil {
+		w.failf("set of %d shards, next %v, where %d are wanted", len(e.Set), e.Next, len(want.Shards))
+	}
+	for _, p := range w.alive() {
+		if p.routing != e.Generation || !sameShards(p.routes, e.Set) {
+			w.failf("%s routes by generation %d, not %d", p.id, p.routing, e.Generation)
+		}
+	}
+}
+
+// leavingShards returns how many shards of former sets there are.
+func (w *simWorld) leavingShards() int {
+	if c := w.leadingCore(); c != nil {
+		return len(c.known.Exchanges[simExchange].Old)
+	}
+	return 0
+}
+
+func (w *simWorld) randomProxy() *simProxy {
+	alive := w.alive()
+	if len(alive) == 0 {
+		return nil
+	}
+	return alive[w.rnd.IntN(len(alive))]
+}
+
+func (w *simWorld) randomJoin() {
+	if p := w.randomProxy(); p != nil && !p.paused {
+		p.join(w.rnd.IntN(40) == 0)
+	}
+}
+
+// trouble does something to the world.
+func (w *simWorld) trouble(want *Spec) {
+	p := w.randomProxy()
+	if p == nil {
+		w.start(*want)
+		return
+	}
+	switch w.rnd.IntN(15) {
+	case 0, 1, 2:
+		w.randomJoin()
+	case 3, 4:
+		if len(p.consumers) > 0 && !p.paused {
+			if c := p.consumers[w.rnd.IntN(len(p.consumers))]; !c.left {
+				p.leave(c)
+			}
+		}
+	case 5:
+		w.kill(p)
+	case 6:
+		if w.leader != nil {
+			w.kill(w.leader)
+		}
+	case 7:
+		if !p.paused {
+			w.pause(p)
+		}
+	case 8:
+		for _, p := range w.alive() {
+			if p.paused {
+				w.resume(p)
+			}
+		}
+	case 9:
+		if !p.paused {
+			w.cut(p)
+			w.after(w.some(4000), p.connect)
+		}
+	case 10:
+		w.alarm = !w.alarm
+		w.disturb("alarm %v", w.alarm)
+	case 11:
+		w.loss = []float64{0, 0.05, 0.3}[w.rnd.IntN(3)]
+		w.delay = []float64{5, 20, 400}[w.rnd.IntN(3)]
+		w.disturb("%.2f of messages are lost, delays up to %v ms", w.loss, w.delay)
+	case 12:
+		w.reload(want)
+	default:
+		if len(w.alive()) < 5 {
+			w.start(*want)
+		}
+	}
+}
+
+// reload changes the configuration, of one proxy after the other.
+func (w *simWorld) reload(want *Spec) {
+	*want = w.spec(1 + w.rnd.IntN(5))
+	w.disturb("%d shards are configured", len(want.Shards))
+	for _, p := range w.alive() {
+		w.after(w.some(3000), func() {
+			p.deliver(func() {
+				p.want = *want
+				w.disturb("%s wants %d shards", p.id, len(p.want.Shards))
+				p.changed()
+			})
+		})
+	}
+}

@@ -1,0 +1,154 @@
+package coordination
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// work is what a leader knows of an exchange besides its Entry.
+type work struct {
+	// goal is who is to consume what; grants follow it as shards are released.
+	goal map[consumerKey][]string
+	// revoked are queues taken away, and by which version. Until its proxy says that
+	// it has applied that one, the consumer may think it still has them.
+	revoked map[consumerKey]map[string]uint64
+	// since is by which version what is granted was.
+	since map[consumerKey]map[string]uint64
+	// owner is who had a queue granted last.
+	owner map[string]consumerKey
+	// waiting: grants are not yet what goal says.
+	waiting bool
+
+	// prepared is the generation whose Next the leader has prepared itself.
+	prepared uint64
+	// relaid is the version since which the layout is the present one.
+	relaid uint64
+	// routed is when all proxies had gone over to the present generation; 0 = not.
+	routed time.Duration
+	// due are, per old unbound queue, when it may be closed; closing by which
+	// version one was taken from targets.
+	due     map[string]time.Duration
+	closing map[string]uint64
+	effect  effect
+	// unreported is since when no proxy reports the exchange; 0 = some does.
+	unreported time.Duration
+}
+
+// effect is something the topologist does for an exchange; one at a time.
+type effect struct {
+	id     uint64 // 0 = none under way
+	kind   EffectKind
+	shards []Shard
+	// generation is the layout's it was begun for.
+	generation uint64
+	backoff    backoff
+}
+
+func newWork() *work {
+	return &work{
+		goal:    make(map[consumerKey][]string),
+		revoked: make(map[consumerKey]map[string]uint64),
+		since:   make(map[consumerKey]map[string]uint64),
+		owner:   make(map[string]consumerKey),
+		due:     make(map[string]time.Duration),
+		closing: make(map[string]uint64),
+	}
+}
+
+func (c *Core) work(exchange string) *work {
+	w := c.lead.works[exchange]
+	if w == nil {
+		w = newWork()
+		w.relaid = c.known.Version
+		c.lead.works[exchange] = w
+	}
+	return w
+}
+
+// inherit makes a former leader's grants the goal.
+func (w *work) inherit(grants Grants) {
+	for _, proxy := range sortedKeys(grants) {
+		for _, id := range slices.Sorted(maps.Keys(grants[proxy])) {
+			k := consumerKey{proxy, id}
+			w.goal[k] = grants[proxy][id]
+			for _, queue := range grants[proxy][id] {
+				w.owner[queue] = k
+			}
+		}
+	}
+	w.waiting = true
+}
+
+// forget drops all about a consumer that is gone with everything it held.
+func (w *work) forget(k consumerKey) {
+	delete(w.goal, k)
+	delete(w.revoked, k)
+	delete(w.since, k)
+}
+
+func (w *work) drop(proxy string) {
+	for k := range w.goal {
+		if k.proxy == proxy {
+			delete(w.goal, k)
+		}
+	}
+	for k := range w.revoked {
+		if k.proxy == proxy {
+			delete(w.revoked, k)
+		}
+	}
+	for k := range w.since {
+		if k.proxy == proxy {
+			delete(w.since, k)
+		}
+	}
+}
+
+func mark(m map[consumerKey]map[string]uint64, k consumerKey, queue string, version uint64) {
+	if m[k] == nil {
+		m[k] = make(map[string]uint64)
+	}
+	m[k][queue] = version
+}
+
+func unmark(m map[consumerKey]map[string]uint64, k consumerKey, queue string) {
+	delete(m[k], queue)
+	if len(m[k]) == 0 {
+		delete(m, k)
+	}
+}
+
+// open lists the exchanges on which something waits for what a proxy has applied
+// or released.
+func (l *lead) open(proxy string) []string {
+	var names []string
+	for name, w := range l.works {
+		if w.waiting {
+			names = append(names, name)
+			continue
+		}
+		for k := range w.revoked {
+			if k.proxy == proxy {
+				names = append(names, name)
+				break
+			}
+		}
+	}
+	return names
+}
+
+// layoutChanged notes that the layout is another one since a version.
+func (w *work) layoutChanged(e *Entry, version uint64) {
+	w.routed, w.relaid = 0, version
+	for queue := range w.due {
+		if !slices.ContainsFunc(e.Old, func(o OldShard) bool { return o.Queue == queue && o.Phase == Unbound }) {
+			delete(w.due, queue)
+		}
+	}
+	for queue := range w.closing {
+		if !slices.ContainsFunc(e.Old, func(o OldShard) bool { return o.Queue == queue && o.Phase == Closing }) {
+			delete(w.closing, queue)
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package shards
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/shardmq/shardmq/frames"
+	"github.com/shardmq/shardmq/shards/coordination"
+	"github.com/shardmq/shardmq/shards/internal/parallel"
+)
+
+var _ coordination.Topologist = (*Topology)(nil)
+
+// exchangeNamed returns what the leader has to act on: an exchange a policy of
+// this proxy matches, or one that only other proxies' policies know.
+func (t *Topology) exchangeNamed(name string) (x *Exchange, ours bool) {
+	if route := t.routes.lookup([]byte(name)); route != nil && route.Exchange != nil {
+		return route.Exchange, true
+	}
+	return newExchange(name, t.vhost, &Policy{Name: "of another proxy", Vhost: t.vhost, Pattern: name}), false
+}
+
+// walk asks the nodes of shards, each about its own.
+func (t *Topology) walk(ctx context.Context, exchange string, list []Shard, fn func(context.Context, Broker, *Set, []int) error) error {
+	a := &asking{set: SetOf(exchange, 1, list)}
+	err := t.eachNode(ctx, a, func(ctx context.Context, b Broker, indexes []int) error { return fn(ctx, b, a.set, indexes) })
+	if err == nil && len(a.down) > 0 {
+		return fmt.Errorf("shards of exchange '%s': a node of theirs is down: %w", exchange, ErrUnreachable)
+	}
+	return err
+}
+
+// Prepare implements coordination.Topologist: it declares the shards and binds
+// them with the shard keys of the word counts that this proxy knows to be in use.
+// Other proxies bind what they need more.
+func (t *Topology) Prepare(ctx context.Context, exchange string, list []Shard) error {
+	x, ours := t.exchangeNamed(exchange)
+	if !ours {
+		return nil // the proxies whose policy it is do what this one cannot
+	}
+	if err := x.work.lock(ctx); err != nil {
+		return fmt.Errorf("prepare shards of exchange '%s': %w", exchange, err)
+	}
+	defer x.work.unlock()
+	state := x.State()
+	if state.Set == nil {
+		t.finishLater(x) // an exchange this proxy has not seen yet: it has to look after it from now on
+		found, err := t.probe(ctx, x)
+		if err != nil {
+			return err
+		}
+		state = &State{Mode: found.mode(x.Policy()), Words: 1}
+	}
+	if state.Mode == Missing || state.Mode == Unknown {
+		return nil // shards are made only for exchanges that exist
+	}
+	p := &binding{asking: asking{set: SetOf(exchange, 1, list)}, x: x, mode: state.Mode, words: state.Words | 1}
+	if err := t.declareShards(ctx, p); err != nil {
+		return err
+	}
+	if len(p.down) > 0 || len(p.gone) > 0 {
+		return fmt.Errorf("prepare shards of exchange '%s': not all of their nodes can be reached: %w", exchange, ErrUnreachable)
+	}
+	return nil
+}
+
+// Retire implements coordination.Topologist. Which bindings there are cannot be
+// seen over AMQP, so all are taken away that any proxy can have made; what is not
+// bound does no harm. The shard that has the catch-all must have lost it to
+// another one by then, or it loses it here: messages without a shard key must not
+// go where nobody will look for them.
+func (t *Topology) Retire(ctx context.Context, exchange string, list []Shard) error {
+	x, _ := t.exchangeNamed(exchange)
+	if err := x.work.lock(ctx); err != nil {
+		return fmt.Errorf("retire shards of exchange '%s': %w", exchange, err)
+	}
+	defer x.work.unlock()
+	if err := t.moveCatchAll(ctx, x, list); err != nil {
+		return err
+	}
+	return t.walk(ctx, exchange, list, func(ctx context.Context, b Broker, set *Set, indexes []int) error {
+		return parallel.Do(ctx, len(indexes), requestsAtOnce, func(ctx context.Context, i int) error {
+			return unbindShard(ctx, b, x, set, indexes[i])
+		})
+	})
+}
+
+// moveCatchAll binds the catch-all to the first live shard that stays.
+func (t *Topology) moveCatchAll(ctx context.Context, x *Exchange, retired []Shard) error {
+	state := x.State()
+	if state.Mode != Sharded || state.Set == nil {
+		return nil
+	}
+	going := SetOf(x.Name, 1, retired)
+	for i := range state.Set.Len() {
+		shard := state.Set.At(i)
+		if going.Has(shard.Queue) || !state.IsLive(i) {
+			continue
+		}
+		return t.askNode(ctx, shard.Node, nil, func(b Broker) error {
+			return b.BindQueue(ctx, shard.Queue, "", Unsharded(x.Name))
+		})
+	}
+	return nil
+}
+
+// unbindShard takes every binding of ours away from a shard.
+func unbindShard(ctx context.Context, b Broker, x *Exchange, set *Set, i int) error {
+	queue := set.At(i).Queue
+	bindings := [][2]string{{"", Unsharded(x.Name)}, {"", x.Name}}
+	if key := x.Policy().Definition.RoutingKey; key != "" {
+		bindings = append(bindings, [2]string{key, x.Name})
+	}
+	for words := 1; words <= MaxWords; words++ {
+		bindings = append(bindings, [2]string{set.Key(i, words), x.Name})
+	}
+	for _, binding := range bindings {
+		err := b.UnbindQueue(ctx, queue, binding[0], binding[1])
+		if err != nil && !isRefusal(err, frames.NotFound) { // else queue or exchange is gone, and the binding with it
+			return err
+		}
+	}
+	return nil
+}
+
+// Idle implements coordination.Topologist.
+func (t *Topology) Idle(ctx context.Context, exchange string, shard Shard) (bool, error) {
+	count, err := t.countOne(ctx, exchange, shard)
+	return err == nil && count.Messages == 0, err
+}
+
+// Remove implements coordination.Topologist. Messages that are delivered and not
+// settled are not in the broker's count; that there are none the caller knows from
+// the proxies. Replicated queues can only be deleted whatever is in them, so they
+// stay, for 'shardmq shards prune --force'.
+func (t *Topology) Remove(ctx context.Context, exchange string, shard Shard) (bool, error) {
+	count, err := t.countOne(ctx, exchange, shard)
+	switch {
+	case err != nil:
+		return false, err
+	case !count.Exists:
+		// Its own node says so; or its node is none of the cluster's any more.
+		return true, nil
+	case count.Messages > 0 || count.Consumers > 0:
+		return false, nil
+	}
+	x, ours := t.exchangeNamed(exchange)
+	err = t.askNode(ctx, shard.Node, nil, func(b Broker) error {
+		_, err := b.DeleteQueue(ctx, shard.Queue, true, true)
+		return err
+	})
+	switch {
+	case isRefusal(err, frames.NotImplemented):
+		if ours && x.work.keepsQuorum(shard.Queue) {
+			t.log.Info("surplus shard stays: a quorum queue cannot be deleted on the condition that it is empty; "+
+				"'shardmq shards prune --force' does it", "queue", shard.Queue, "exchange", exchange, "vhost", t.vhost)
+		}
+		return false, nil
+	case isRefusal(err, frames.PreconditionFailed):
+		return false, nil // somebody was quicker
+	case err != nil:
+		return false, err
+	}
+	t.log.Info("surplus shard removed", "queue", shard.Queue, "exchange", exchange, "vhost", t.vhost)
+	return true, nil
+}
+
+// keepsQuorum notes that a surplus shard stays, and reports whether that is news.
+func (w *work) keepsQuorum(queue string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stays[queue] {
+		return false
+	}
+	if w.stays == nil {
+		w.stays = make(map[string]bool)
+	}
+	w.stays[queue] = true
+	return true
+}
+
+// countOne counts one shard over its own node.
+func (t *Topology) countOne(ctx context.Context, exchange string, shard Shard) (count Count, err error) {
+	err = t.walk(ctx, exchange, []Shard{shard}, func(ctx context.Context, b Broker, _ *Set, _ []int) (err error) {
+		count, err = b.QueueCount(ctx, shard.Queue)
+		return err
+	})
+	return count, err
+}
+
+// Uncovered implements coordination.Topologist. Shards that cannot be consumed,
+// for they are missing or their node is down, are not among them.
+func (t *Topology) Uncovered(ctx context.Context, exchange string, list []Shard) ([]string, error) {
+	counts := make([]Count, len(list))
+	a := &asking{set: SetOf(exchange, 1, list)}
+	err := t.eachNode(ctx, a, func(ctx context.Context, b Broker, indexes []int) error {
+		names := make([]string, len(indexes))
+		for i, at := range indexes {
+			names[i] = a.set.At(at).Queue
+		}
+		found, err := b.QueueCounts(ctx, names)
+		for i, count := range found {
+			counts[indexes[i]] = count
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var uncovered []string
+	for i, count := range counts {
+		if count.Exists && count.Consumers == 0 {
+			uncovered = append(uncovered, a.set.At(i).Queue)
+		}
+	}
+	return uncovered, nil
+}
