@@ -41,7 +41,7 @@ func definition(d *shards.Definition) object {
 	return object{
 		fields: []field{
 			{"shards-per-node", "this or shards", whole(1, shards.MaxShardsPerNode, &d.ShardsPerNode)},
-			{"shards", "this or shards-per-node", whole(1, shards.MaxShardsPerNode, &d.Shards)},
+			{"shards", "this or shards-per-node", whole(1, shards.MaxShards, &d.Shards)},
 			{"queue-arguments", "none", arguments{&d.QueueArguments}},
 			{"routing-key", "empty", text("a routing key", func(v string) error { d.RoutingKey = v; return nil })},
 			{"hash", "xxhash", oneOf(func(v string) { d.Hash, _ = shards.ParseHash(v) }, "xxhash", "phash2")},

@@ -28,7 +28,8 @@ func TestClusterOperator(t *testing.T) {
 		c.join(i%2, 50, prompt{})
 	}
 	w.await("owners", even(3))
-	p := f.pump(l, pumpOptions{publishers: 2, keys: 10, every: 50 * time.Millisecond, declare: true})
+	w.wanted.Store(true)
+	p := f.pump(l, pumpOptions{publishers: 2, keys: 10, every: 100 * time.Millisecond, declare: true})
 	p.everyKey(3)
 	operator := open(t, e.url)
 
@@ -56,6 +57,12 @@ func TestClusterOperator(t *testing.T) {
 	c.here[0].leave(byConnection)
 	p.everyKey(10)
 	grant(".*")
+	eventually(t, "a leader again", func() string {
+		if f.metric("shardmq_leader") != 1 {
+			return "there is none"
+		}
+		return ""
+	})
 	c.join(1, 0, prompt{})
 	w.settle(3)
 	requireNoMoves(t, f, w)

@@ -128,7 +128,7 @@ func newClusterLoad(t *testing.T, e *env, o fleetOptions) *clusterLoad {
 	}
 	r.w.await("a consumer of every shard", each(1))
 	r.w.wanted.Store(true)
-	r.p = f.pump(r.l, pumpOptions{publishers: 3, keys: 12, every: 60 * time.Millisecond, persistent: true})
+	r.p = f.pump(r.l, pumpOptions{publishers: 3, keys: 12, every: 150 * time.Millisecond, persistent: true, ahead: 5000})
 	return r
 }
 

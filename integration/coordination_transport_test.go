@@ -271,6 +271,11 @@ func TestCoordinationHomeDown(t *testing.T) {
 		storeSoon(t, all, standIn)
 		hears(t, all, fault.what)
 		require.NoError(t, fault.heal())
+		defer func() {
+			if t.Failed() {
+				t.Logf("HOME %s\n%s\nOTHER %s\n%s", home.Name, home.LogTail(60), nodes[0].Name, nodes[0].LogTail(60))
+			}
+		}()
 		awaitRunning(t, nodes[0], len(nodes))
 		eventually(t, "a leader on the proper queue", func() string {
 			for _, v := range all {

@@ -35,7 +35,7 @@ func TestCoverageAcks(t *testing.T) {
 		prefetch, how := styles[i]()
 		c.join(i%2, prefetch, how)
 	}
-	p := f.pump(l, pumpOptions{publishers: 2, keys: 20, every: 40 * time.Millisecond})
+	p := f.pump(l, pumpOptions{publishers: 2, keys: 12, every: 80 * time.Millisecond})
 	rng := rand.New(rand.NewPCG(5, 5))
 	for round := range 24 {
 		l.progress(t, 60)

@@ -10,7 +10,6 @@ import (
 
 // TestCoverageBacklog: a shard with very many messages moves as quickly as any other. SOAK makes it a million.
 func TestCoverageBacklog(t *testing.T) {
-	t.Parallel()
 	n := 100_000
 	if _, long := soak(t, 0); long {
 		n = 1_000_000

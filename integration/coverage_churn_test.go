@@ -24,7 +24,7 @@ func TestCoverageComeAndGo(t *testing.T) {
 	c.join(0, 0, prompt{})
 	w.await("the first consumer on every shard", even(1))
 	w.wanted.Store(true)
-	p := f.pump(l, pumpOptions{publishers: 3, keys: 8, every: 50 * time.Millisecond, seed: seed})
+	p := f.pump(l, pumpOptions{publishers: 3, keys: 6, every: 80 * time.Millisecond, seed: seed})
 	quiet := time.Duration(0)
 	for phase := 0; w.elapsed() < length; phase++ {
 		for range 4 + c.rng.IntN(8) {
@@ -73,13 +73,13 @@ func TestCoverageProxyKilled(t *testing.T) {
 	}
 	w.await("6 consumers on 8 shards", even(6))
 	w.wanted.Store(true)
-	p := f.pump(l, pumpOptions{publishers: 3, keys: 12, every: 50 * time.Millisecond})
+	p := f.pump(l, pumpOptions{publishers: 3, keys: 8, every: 80 * time.Millisecond})
 	for _, victim := range []int{0, 1} { // the one that came first, and leads, and then another
-		l.progress(t, 500)
+		l.progress(t, 300)
 		f.kill(victim)
 		w.settle(6) // its clients come back at another proxy
 	}
-	l.progress(t, 500)
+	l.progress(t, 300)
 	requireNoMoves(t, f, w)
 	p.stop()
 	for _, m := range c.here {

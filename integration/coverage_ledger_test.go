@@ -23,6 +23,7 @@ type ledger struct {
 	problems   []string
 	reconnects int
 	nodeFaults bool // a node may lose acknowledgements of clients that keep their connections
+	ahead      int  // confirmed messages that nobody has acknowledged yet
 	clock      int  // numbers deliveries and acknowledgements
 }
 
@@ -57,9 +58,19 @@ func (l *ledger) confirm(message string) {
 	defer l.mu.Unlock()
 	if !l.confirmed[message] {
 		l.confirmed[message] = true
+		if !l.done[message] {
+			l.ahead++
+		}
 		key, _, _ := strings.Cut(message, "/")
 		l.perKey[key]++
 	}
+}
+
+// backlog is how many confirmed messages nobody has acknowledged yet.
+func (l *ledger) backlog() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ahead
 }
 
 func (l *ledger) confirmsOf(key string) int {
@@ -99,6 +110,9 @@ func (l *ledger) ack(all ...*taking) {
 		l.clock++
 		k.acked = l.clock
 		message, _, _ := messageOf(k.copy)
+		if !l.done[message] && l.confirmed[message] {
+			l.ahead--
+		}
 		l.done[message] = true
 	}
 }

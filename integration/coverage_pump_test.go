@@ -28,11 +28,15 @@ type pumpOptions struct {
 	every      time.Duration // from batch to batch
 	persistent bool
 	seed       uint64
+	ahead      int  // publish only while fewer messages are not consumed; default 500
 	declare    bool // the exchange may have gone: declare it on every new connection
 }
 
 // pump starts publishing, until stop.
 func (f *fleet) pump(l *ledger, o pumpOptions) *pump {
+	if o.ahead == 0 {
+		o.ahead = 500
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &pump{f: f, l: l, o: o, cancel: cancel}
 	for i := range o.publishers {
@@ -149,6 +153,9 @@ func (p *publisher) session(ctx context.Context, proxy int) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		}
+		if p.pump.l.backlog() > p.pump.o.ahead {
+			continue
 		}
 		p.pump.valve.RLock()
 		err := p.batch(ctx, ch, returns)

@@ -97,9 +97,9 @@ func publishBodies(t *testing.T, ch *amqp.Channel, exchange string, copies []str
 	}
 }
 
-// TestCoverageThousand: 1,000 consumers at three proxies settle on 100 shards, ten on each, and stay.
+// TestCoverageThousand: 1,000 consumers at three proxies settle on 100 shards, ten on each, and stay. It runs by itself,
+// as TestCoverageBacklog does: they keep the broker busy.
 func TestCoverageThousand(t *testing.T) {
-	t.Parallel()
 	e := newCtlEnv(t)
 	const shards, connections, each = 100, 50, 20
 	f := e.fleet(fleetOptions{proxies: 3, exchange: "images", fixed: shards})

@@ -17,7 +17,7 @@ const (
 	lookEvery = 50 * time.Millisecond
 	// longestLook is the most time that one look counts for. Where the machine is too busy even to look, what is looked
 	// at gets no processor either.
-	longestLook = 5 * lookEvery
+	longestLook = 2 * lookEvery
 	// takenWithin is how long a shard may be without a consumer while there is one.
 	takenWithin = 5 * time.Second
 )

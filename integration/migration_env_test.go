@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,15 +53,29 @@ func (e *env) plugins(args ...string) {
 	require.NoError(e.t, err)
 }
 
-// exchangeType asks the broker what "images" is.
+// currentType matches what a broker says of an exchange that is declared with another type.
+var currentType = regexp.MustCompile(`but current is '+([a-z-]+)'`)
+
+// exchangeType asks the broker what "images" is: it refuses to take it for a headers exchange.
 func (e *env) exchangeType() string {
 	e.t.Helper()
-	for line := range strings.Lines(e.ctl("list_exchanges", "--silent", "name", "type")) {
-		if name, kind, _ := strings.Cut(strings.TrimSpace(line), "\t"); name == "images" {
-			return kind
-		}
-	}
-	return ""
+	err := open(e.t, e.url).ExchangeDeclare("images", "headers", true, false, false, false, nil)
+	require.Error(e.t, err)
+	found := currentType.FindStringSubmatch(err.Error())
+	require.NotNil(e.t, found, "%v", err)
+	return found[1]
+}
+
+// waitBound waits until so many queues are bound to "images". The broker itself looks again and again: a tool that is
+// started for each look takes seconds of the processor's time.
+func (e *env) waitBound(n int) {
+	e.t.Helper()
+	const look = `Wait = fun Wait(0, N) -> {still, N}; Wait(Tries, _) ->
+		case length(rabbit_binding:list_for_source(rabbit_misc:r(<<"/">>, exchange, <<"images">>))) of
+			%d -> reached;
+			Other -> timer:sleep(100), Wait(Tries - 1, Other)
+		end end, Wait(%d, none).`
+	require.Equal(e.t, "reached", strings.TrimSpace(e.ctl("eval", fmt.Sprintf(look, n, patience/(100*time.Millisecond)))))
 }
 
 // stream is messages with numbers that rise for each key. Its methods may be used by several goroutines.

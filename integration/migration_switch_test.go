@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"strings"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -42,6 +43,38 @@ func TestMigrationSwitch(t *testing.T) {
 		requireOrder(t, one.received())
 		one.leave(t)
 		requirePlacedAsByPlugin(t, e, p.URL)
+	}, "", "4.0")
+}
+
+// TestMigrationSwitchOfMany: the other proxies find out by themselves when the exchange is switched over through one.
+func TestMigrationSwitchOfMany(t *testing.T) {
+	onVersions(t, func(t *testing.T, version string) {
+		e := newPluginEnv(t, version, 4)
+		s := newStream(t)
+		s.send(e.url, 2)
+		p, other := e.adopt(4), e.adopt(4)
+		consumers := []*consumer{consume(t, p.URL, "images", 10), consume(t, other.URL, "images", 10)}
+		stop := s.keepSending(other.URL)
+		receivesMore(t, consumers[0])
+		receivesMore(t, consumers[1])
+
+		e.switchOver(p.URL)
+		eventually(t, "the other proxy's looking again", func() string {
+			if !strings.Contains(other.Logs(), `"mode":"sharded"`) {
+				return "it has not"
+			}
+			return ""
+		})
+		e.plugins("disable", "rabbitmq_sharding")
+		receivesMore(t, consumers[0])
+		receivesMore(t, consumers[1])
+		sent, _ := stop()
+		require.Positive(t, sent)
+		s.requireAll(consumers...)
+		for _, c := range consumers {
+			c.finish(t)
+		}
+		requirePlacedAsByPlugin(t, e, other.URL)
 	}, "", "4.0")
 }
 
@@ -123,7 +156,8 @@ func TestMigrationBack(t *testing.T) {
 			e.pluginShards(4)
 		}
 		require.Equal(t, modulusHash, e.exchangeType())
-		require.NotContains(t, e.ctl("list_exchanges", "--silent", "name"), "images.unsharded")
+		err := open(t, e.url).ExchangeDeclarePassive("images.unsharded", "fanout", true, false, false, false, nil)
+		require.ErrorContains(t, err, "404")
 
 		s.send(e.url, 3)
 		s.send(p.URL, 3) // the proxy serves what there is now

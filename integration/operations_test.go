@@ -78,12 +78,12 @@ func TestShardsCommands(t *testing.T) {
 	require.NoError(t, client.ExchangeDeclare(name, "x-modulus-hash", true, false, false, false, nil))
 	_, err := client.Consume(name, "", false, false, false, false, nil)
 	require.NoError(t, err)
-	for _, i := range []int{2, 3, 9} { // as a plugin with more shards has left them
+	for _, i := range []int{5, 6, 9} { // beyond a gap: those before it the proxy finds by itself
 		_, err := ch.QueueDeclare(e.shard(name, i), true, false, false, false, nil)
 		require.NoError(t, err)
 		require.NoError(t, ch.QueueBind(e.shard(name, i), "", name, false, nil))
 	}
-	require.NoError(t, ch.PublishWithContext(t.Context(), "", e.shard(name, 3), true, false, amqp.Publishing{Body: []byte("left")}))
+	require.NoError(t, ch.PublishWithContext(t.Context(), "", e.shard(name, 6), true, false, amqp.Publishing{Body: []byte("left")}))
 
 	var l inventory.Listing
 	var all map[string]inventory.Shard
@@ -101,18 +101,18 @@ func TestShardsCommands(t *testing.T) {
 	})
 	require.Equal(t, 1, l.Proxies)
 	require.Len(t, all, 5)
-	for i, want := range map[int]inventory.Status{0: inventory.Active, 1: inventory.Active, 2: inventory.Surplus, 3: inventory.Surplus, 9: inventory.Surplus} {
+	for i, want := range map[int]inventory.Status{0: inventory.Active, 1: inventory.Active, 5: inventory.Surplus, 6: inventory.Surplus, 9: inventory.Surplus} {
 		require.Equal(t, want, all[e.shard(name, i)].Status, i)
 	}
 
 	out, code := shardmq(t, "shards", "prune", "--config", file)
 	require.Zero(t, code)
 	require.Contains(t, out, "nothing has been deleted: run again with --yes to delete 2 shards")
-	require.True(t, e.exists(e.shard(name, 2)))
+	require.True(t, e.exists(e.shard(name, 5)))
 	out, code = shardmq(t, "shards", "prune", "--config", file, "--yes")
 	require.Equal(t, 1, code, "one had to stay")
 	require.Contains(t, out, "1 message ready")
-	for i, want := range map[int]bool{0: true, 1: true, 2: false, 3: true, 9: false} {
+	for i, want := range map[int]bool{0: true, 1: true, 5: false, 6: true, 9: false} {
 		require.Equal(t, want, e.exists(e.shard(name, i)), i)
 	}
 
@@ -128,11 +128,11 @@ func TestShardsCommands(t *testing.T) {
 	out, code = shardmq(t, "shards", "list", "--config", file)
 	require.Zero(t, code)
 	require.Contains(t, out, "0 proxies")
-	_, err = ch.QueuePurge(e.shard(name, 3), false)
+	_, err = ch.QueuePurge(e.shard(name, 6), false)
 	require.NoError(t, err)
 	_, code = shardmq(t, "shards", "prune", "--config", file, "--yes")
 	require.Zero(t, code)
-	require.False(t, e.exists(e.shard(name, 3)))
+	require.False(t, e.exists(e.shard(name, 6)))
 	require.True(t, e.exists(e.shard(name, 0)))
 }
 

@@ -34,7 +34,8 @@ func newOrderRig(t *testing.T, seed uint64) *orderRig {
 		r.join(i)
 	}
 	r.w.await("an owner of every shard", even(3))
-	r.p = f.pump(r.l, pumpOptions{publishers: 4, keys: 8, every: 100 * time.Millisecond, seed: seed})
+	r.w.wanted.Store(true)
+	r.p = f.pump(r.l, pumpOptions{publishers: 4, keys: 6, every: 120 * time.Millisecond, seed: seed})
 	return r
 }
 
@@ -62,6 +63,7 @@ func (r *orderRig) require() {
 	r.l.require(r.f, r.w)
 	require.Empty(t, r.l.inversions, "first deliveries after a later message of their key")
 	require.LessOrEqual(t, r.w.mostAtOnce(), 1, "consumers of one shard")
+	require.LessOrEqual(t, r.w.longestAlone(), takenWithin, "the longest that a shard was without a consumer")
 }
 
 // TestOrderComeAndGo: each key's messages are consumed in their order, while consumers come and go in every way.
@@ -72,6 +74,7 @@ func TestOrderComeAndGo(t *testing.T) {
 	length, _ := soak(t, 12*time.Second)
 	r := newOrderRig(t, seed)
 	r.narrow = true
+	r.w.wanted.Store(false)
 	for r.w.elapsed() < length {
 		r.l.progress(t, 100)
 		if len(r.c.here) > 1 && r.c.rng.IntN(6) < len(r.c.here) {

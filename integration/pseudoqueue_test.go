@@ -85,7 +85,7 @@ func TestPseudoQueueDelete(t *testing.T) {
 	for _, flags := range [][2]bool{{false, false}, {true, false}, {false, true}} {
 		ch := channel(t, conn)
 		_, err := ch.QueueDelete(images, flags[0], flags[1], false)
-		require406(t, ch, err, images, "delete_queue")
+		require406(t, ch, err, images, "shardmq shards prune")
 	}
 	ch := channel(t, conn)
 	end := ch.NotifyClose(make(chan *amqp.Error, 1))

@@ -32,7 +32,7 @@ func newResizeRig(t *testing.T) *resizeRig {
 	}
 	r.w.await("owners", covered)
 	r.w.wanted.Store(true)
-	r.p = f.pump(r.l, pumpOptions{publishers: 3, keys: 12, every: 60 * time.Millisecond})
+	r.p = f.pump(r.l, pumpOptions{publishers: 3, keys: 12, every: 120 * time.Millisecond})
 	return r
 }
 
@@ -43,7 +43,7 @@ func (r *resizeRig) resize(shards int) {
 	for i := range r.f.proxies {
 		require.NoError(t, r.f.proxies[i].Configure(r.f.config(i, r.f.definition(0, shards))))
 		require.NoError(t, r.f.proxies[i].Signal(syscall.SIGHUP))
-		r.l.progress(t, 1000) // about two seconds
+		r.l.progress(t, 500) // about two seconds
 	}
 }
 
@@ -136,7 +136,7 @@ func TestResize(t *testing.T) {
 	r.awaitPlaced(4)
 	r.awaitConsumers(4)
 	late := r.f.add(r.f.definition(0, 2))
-	r.l.progress(t, 1000)
+	r.l.progress(t, 500)
 	r.awaitPlaced(4)
 	require.NoError(t, r.f.proxies[late].Configure(r.f.config(late, r.f.definition(0, 4))))
 	require.NoError(t, r.f.proxies[late].Signal(syscall.SIGHUP))

@@ -157,7 +157,7 @@ func TestTopologyAdoptsShards(t *testing.T) {
 	node, err := b.NodeName(t.Context())
 	require.NoError(t, err)
 	queue := shards.QueueName(name, node, 42)
-	_, err = r.ch.QueueDeclare(queue, false, false, false, false, amqp.Table{"x-max-length": 7})
+	_, err = r.ch.QueueDeclare(queue, false, false, false, false, amqp.Table{"x-max-priority": 7, "x-dead-letter-exchange": "17"})
 	require.NoError(t, err)
 	require.NoError(t, r.ch.Publish("", queue, false, false, amqp.Publishing{Body: []byte("backlog")}))
 	state := r.declare(shards.ExchangeSpec{Name: name, Type: shards.ModulusHash})

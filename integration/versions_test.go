@@ -6,6 +6,7 @@ import "testing"
 // which is version "", and those that integration/scripts/install-rabbitmq.sh provides. The test starts its node with
 // that version; a release that is not installed fails it. Only the named ones are used where there are any.
 func onVersions(t *testing.T, test func(t *testing.T, version string), only ...string) {
+	t.Parallel()
 	if len(only) == 0 {
 		only = []string{"", "4.0", "4.3"}
 	}

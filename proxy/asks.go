@@ -94,9 +94,13 @@ func (s *session) find(ctx context.Context, a router.Ask) (r router.Answer) {
 	return r
 }
 
+// joinMaxAge is how old the counts may be that tell a new consumer which shards are there: a thousand consumers that come one after the other
+// must not count all shards a thousand times.
+const joinMaxAge = 250 * time.Millisecond
+
 // join makes a client's consumer a member of its exchange's group.
 func (s *session) join(ctx context.Context, t *shards.Topology, a router.Ask, r *router.Answer) {
-	if r.State, r.Counts, r.Err = t.Census(ctx, a.Exchange); r.Err != nil || r.State.Set == nil {
+	if r.State, r.Counts, r.Err = t.RecentCensus(ctx, a.Exchange, joinMaxAge); r.Err != nil || r.State.Set == nil {
 		return
 	}
 	r.Member, r.Target, r.Err = t.Group(a.Exchange).Join(ctx, shards.JoinSpec{

@@ -36,10 +36,12 @@ func (*fakeControl) DeleteQueue(context.Context, string, bool, bool) (uint32, er
 func (*fakeControl) Close() error                                                    { return nil }
 
 func (*fakeControl) QueueCount(_ context.Context, name string) (shards.Count, error) {
-	if name == testExchange {
-		return shards.Count{}, nil
+	for i := range testShards {
+		if name == shards.QueueName(testExchange, "rabbit@fake", i) {
+			return shards.Count{Exists: true, Messages: 10}, nil
+		}
 	}
-	return shards.Count{Exists: true, Messages: 10}, nil
+	return shards.Count{}, nil
 }
 
 func (c *fakeControl) QueueCounts(ctx context.Context, names []string) ([]shards.Count, error) {

@@ -1,6 +1,8 @@
 package router
 
 import (
+	"strings"
+
 	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/shards"
 )
@@ -14,10 +16,10 @@ func (c *Conn) BrokerBody(h frames.Head) Verdict {
 	if ch == nil {
 		return Forward
 	}
-	ch.down.body(h.Size)
 	if ch.state == chanClosingProxy && !ch.finishing {
 		return Drop
 	}
+	ch.down.body(h.Size)
 	return Forward
 }
 
@@ -84,14 +86,11 @@ func (c *Conn) BrokerFrame(f frames.Frame) Verdict {
 }
 
 func (c *Conn) brokerHeader(ch *channel, f frames.Frame) Verdict {
+	if ch.state == chanClosingProxy && !ch.finishing {
+		return Drop
+	}
 	ch.down.header(f)
 	v := Forward
-	if ch.state == chanClosingProxy && !ch.finishing {
-		v = Drop
-	}
-	if v == Drop {
-		return v
-	}
 	if c.restoreHeader(ch, f) {
 		v = Drop
 	}
@@ -206,6 +205,7 @@ func (c *Conn) brokerClose(ch *channel, f frames.Frame) Verdict {
 	ch.deferred = nil
 	v := Forward
 	var m frames.ChannelClose
+	c.reportLostType(ch, f)
 	if ch.op != nil && m.Decode(f.Args()) == nil {
 		c.reportRefusal(ch.op, &m)
 		if c.editClose(ch, &m) {
@@ -233,6 +233,18 @@ func (c *Conn) reportRefusal(o *op, m *frames.ChannelClose) {
 	c.asks = append(c.asks, Ask{Kind: AskLog, Exchange: o.exchange, Text: "a client's user lacks a right (" + right + "): " + m.ReplyText})
 }
 
+// reportLostType tells the operator, once per connection, of an exchange that can take no message because the plugin that its type came
+// with is off: the broker says so to publishers only.
+func (c *Conn) reportLostType(ch *channel, f frames.Frame) {
+	var m frames.ChannelClose
+	if ch.native == nil || c.typeLost || m.Decode(f.Args()) != nil || !strings.Contains(m.ReplyText, "exchange type "+shards.ModulusHash) {
+		return
+	}
+	c.typeLost = true
+	c.asks = append(c.asks, Ask{Kind: AskLog, Exchange: ch.native, Text: "the broker does not know the exchange's type " + shards.ModulusHash +
+		" any more and refuses every publish: delete the exchange and declare it again through shardmq, as docs/migrating-from-the-plugin.md says"})
+}
+
 // editClose words a refusal of something the running op did for the client in the client's terms, and reports whether that changed it.
 func (c *Conn) editClose(ch *channel, m *frames.ChannelClose) bool {
 	text, id := m.ReplyText, frames.MethodID(m.ClassID)<<16|frames.MethodID(m.MethodID)
@@ -254,11 +266,9 @@ func (c *Conn) editClose(ch *channel, m *frames.ChannelClose) bool {
 	return true
 }
 
-// brokerClosingProxy drops what the broker sends on a channel that the proxy has closed.
+// brokerClosingProxy drops what the broker sends on a channel that the proxy has closed. For the client no content begins.
 func (c *Conn) brokerClosingProxy(ch *channel, m frames.MethodID) Verdict {
 	switch m {
-	case frames.BasicDeliverID, frames.BasicReturnID, frames.BasicGetOkID:
-		ch.down.wantHeader = true
 	case frames.ChannelCloseID: // both at once
 		c.sendUp(ch, &frames.ChannelCloseOk{})
 		c.forgetConsumers(ch)

@@ -59,6 +59,7 @@ type channel struct {
 	heldWork  bool             // among them is one whose effect outlives the channel
 	heldBack  bool             // a get or tx method is among them: acknowledgements do not overtake it
 	heldClose bool             // the client's channel.close is among them
+	native    *shards.Exchange // the broker's own x-modulus-hash last published to
 	asked     *shards.Exchange // just looked at, for the frame being decided on
 	unsure    *shards.Exchange // the same, but nobody could tell what it is
 	deferred  []byte           // own frames for the client, behind the content under way

@@ -96,6 +96,7 @@ type Conn struct {
 	rotating  int // consumers that have fewer attachments than shards
 	lenders   int // consumers that may help out on others' shards
 	looks     map[*shards.Exchange]*looked
+	typeLost  bool   // reported
 	cut       bool   // the connection to the broker was lost
 	scratch   []byte // for the text of a number that is hashed
 }

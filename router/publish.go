@@ -65,8 +65,11 @@ func (c *Conn) shard(ch *channel, f frames.Frame, x *shards.Exchange, key []byte
 	case shards.Unknown:
 		return c.redo(ch, f, Ask{Kind: AskResolve, Exchange: x})
 	case shards.Sharded:
+	case shards.Native:
+		ch.native = x
+		return Forward // the broker spreads by itself
 	default:
-		return Forward // missing, or the broker spreads by itself
+		return Forward
 	}
 	words := shards.Words(key)
 	if st.Words&(1<<(words-1)) == 0 {

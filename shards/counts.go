@@ -2,31 +2,52 @@ package shards
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
 // Counts reads the shards' message and consumer counts, parallel to the present
-// State's Covered; nil when there are no shards. A shard that is missing, or whose
-// home node is down, has Exists false: it cannot be consumed. A missing one is set
-// up again in the background.
+// State's Covered; nil when there are no shards. The reading begins after the call;
+// callers that come together share one, so the counts are not to be modified. A
+// shard that is missing, or whose home node is down, has Exists false: it cannot be
+// consumed. A missing one is set up again in the background.
 func (t *Topology) Counts(ctx context.Context, x *Exchange) ([]Count, error) {
-	state := x.State()
-	if state.Set == nil {
+	if x.State().Set == nil {
 		return nil, nil
 	}
-	counts, missing, err := t.count(ctx, x, state, nil)
-	if err == nil && missing {
+	c := t.fresh(x)
+	if err := c.wait(ctx, x); err != nil {
+		return nil, err
+	}
+	if c.missing {
 		t.finishLater(x)
 	}
-	return counts, err
+	if c.set != x.State().Covered() { // they changed under the counting
+		return nil, nil
+	}
+	return c.counts, nil
 }
 
 // Census resolves the exchange and counts its shards; when one is missing that
 // its node could have, it resolves with force and counts again. The counts are
 // parallel to the State's Covered, and nil when there are no shards or when they
-// changed under the counting.
+// changed under the counting. They are read after the call, and shared as those of
+// Counts are.
 func (t *Topology) Census(ctx context.Context, x *Exchange) (*State, []Count, error) {
+	return t.census(ctx, x, func(bool) *counting { return t.fresh(x) })
+}
+
+// RecentCensus is Census for callers that need no fresh counts: what was read at
+// most maxAge ago will do.
+func (t *Topology) RecentCensus(ctx context.Context, x *Exchange, maxAge time.Duration) (*State, []Count, error) {
+	return t.census(ctx, x, func(again bool) *counting {
+		if again {
+			return t.fresh(x)
+		}
+		return t.recent(x, maxAge)
+	})
+}
+
+func (t *Topology) census(ctx context.Context, x *Exchange, count func(again bool) *counting) (*State, []Count, error) {
 	for _, force := range []bool{false, true} {
 		state, err := t.Resolve(ctx, x, force)
 		if err != nil {
@@ -35,87 +56,15 @@ func (t *Topology) Census(ctx context.Context, x *Exchange) (*State, []Count, er
 		if state.Set == nil {
 			return state, nil, nil
 		}
-		counts, missing, err := t.count(ctx, x, state, nil)
-		if err != nil {
+		c := count(force)
+		if err := c.wait(ctx, x); err != nil {
 			return nil, nil, err
 		}
-		if now := x.State(); now.Covered() == state.Covered() && (!missing || force) {
-			return now, counts, nil
+		if now := x.State(); now.Covered() == c.set && c.set != nil && (!c.missing || force) {
+			return now, c.counts, nil
 		}
 	}
 	return x.State(), nil, nil
-}
-
-// counting is one reading of an exchange's counts that any number of callers use.
-type counting struct {
-	began  time.Time
-	done   chan struct{} // closed at the end; then the rest may be read
-	set    *Set
-	counts []Count
-	err    error
-}
-
-// RecentCounts is Counts for callers that need no fresh ones: what was read at
-// most maxAge ago for the shards that are covered now will do, and so will a
-// reading under way. There is one reading at a time per exchange. The counts are
-// parallel to the Set returned, which is what was covered when they were read, and
-// not to be modified; both are nil when there are no shards.
-func (t *Topology) RecentCounts(ctx context.Context, x *Exchange, maxAge time.Duration) (*Set, []Count, error) {
-	c := t.recent(x, maxAge)
-	select {
-	case <-c.done:
-		return c.set, c.counts, c.err
-	case <-ctx.Done():
-		return nil, nil, fmt.Errorf("count shards of exchange '%s': %w", x.Name, context.Cause(ctx))
-	}
-}
-
-// recent returns the reading to wait for, and begins one if need be.
-func (t *Topology) recent(x *Exchange, maxAge time.Duration) *counting {
-	w := &x.work
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if c := w.counting; c != nil && c.serves(x, maxAge) {
-		return c
-	}
-	c := &counting{began: time.Now(), done: make(chan struct{})}
-	if !t.spawn(func() { t.read(x, c) }) {
-		c.err = ErrTopologyClosed
-		close(c.done)
-		return c
-	}
-	w.counting = c
-	return c
-}
-
-// serves reports whether a reading will do.
-func (c *counting) serves(x *Exchange, maxAge time.Duration) bool {
-	select {
-	case <-c.done:
-		return c.err == nil && c.set == x.State().Covered() && time.Since(c.began) <= maxAge
-	default:
-		return true
-	}
-}
-
-// read does the reading. Callers come and go; it has the topology's life and a
-// deadline of its own.
-func (t *Topology) read(x *Exchange, c *counting) {
-	defer close(c.done)
-	state := x.State()
-	if state.Set == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(t.ctx, resolveTimeout)
-	defer cancel()
-	var missing bool
-	if c.counts, missing, c.err = t.count(ctx, x, state, nil); c.err != nil {
-		return
-	}
-	c.set = state.Covered()
-	if missing {
-		t.finishLater(x)
-	}
 }
 
 // count reads the counts for the shards that state covers, has the exchange's State

@@ -51,6 +51,7 @@ func TestRecentCounts(t *testing.T) {
 		cluster.exchanges["x"] = ourX
 		state, err := top.Resolve(t.Context(), x, false)
 		require.NoError(t, err)
+		synctest.Wait() // for the search for surplus shards
 		cluster.do(func() { clear(cluster.calls) })
 		var wg sync.WaitGroup
 		for range 20 {
@@ -129,4 +130,74 @@ func TestCensus(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &State{Mode: Missing}, state, "found gone on the second look")
 	require.Nil(t, counts)
+}
+
+// A burst of callers that each need counts from after their call leads to two
+// readings, and a reading that began before is not used.
+func TestCensusIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		top, cluster, _, _ := topology(t, 1, policy(t, "^x$", Definition{}))
+		cluster.exchanges["x"] = ourX
+		x := exchangeOf(t, top, "x")
+		_, err := top.Resolve(t.Context(), x, true)
+		require.NoError(t, err)
+		synctest.Wait()
+		queue := x.State().Set.At(0).Queue
+		under, hold := make(chan struct{}), make(chan struct{})
+		messages := func(n uint32) {
+			cluster.do(func() {
+				q := cluster.queues[queue]
+				q.Messages = n
+				cluster.queues[queue] = q
+			})
+		}
+		cluster.do(func() {
+			clear(cluster.calls)
+			cluster.refuse = func(op, _ string) error {
+				cluster.refuse = nil
+				close(under)
+				cluster.mu.Unlock()
+				<-hold
+				cluster.mu.Lock()
+				return nil
+			}
+		})
+		first := make(chan []Count, 1)
+		go func() {
+			counts, _ := top.Counts(t.Context(), x)
+			first <- counts
+		}()
+		<-under
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() {
+				counts, err := top.Counts(t.Context(), x)
+				if i%2 == 0 {
+					_, counts, err = top.Census(t.Context(), x)
+				}
+				if err != nil || len(counts) != 1 || counts[0].Messages != 7 {
+					t.Error(counts, err)
+				}
+			})
+		}
+		synctest.Wait()
+		messages(7) // seen by those who came before it as well: their reading has not begun
+		close(hold)
+		wg.Wait()
+		<-first
+		require.LessOrEqual(t, cluster.count("queue count"), 3)
+
+		before := cluster.count("queue count")
+		for range 10 {
+			_, counts, err := top.RecentCensus(t.Context(), x, time.Second)
+			require.NoError(t, err)
+			require.Equal(t, uint32(7), counts[0].Messages)
+		}
+		require.Equal(t, before, cluster.count("queue count"))
+		messages(8)
+		advance(time.Second + 1)
+		_, counts, err := top.RecentCensus(t.Context(), x, time.Second)
+		require.NoError(t, err)
+		require.Equal(t, uint32(8), counts[0].Messages)
+	})
 }

@@ -138,6 +138,7 @@ func TestNodeDownIsProbedWithoutStart(t *testing.T) {
 		require.Nil(t, state.Live)
 		require.Equal(t, 1, logs.count("node is down"))
 		require.Equal(t, 1, logs.count("node is up"))
+		synctest.Wait() // for the search for surplus shards
 		tried := nodes[1].tried()
 		pass(time.Hour)
 		require.Equal(t, tried, nodes[1].tried(), "nobody is probed while all are up")

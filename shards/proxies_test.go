@@ -213,6 +213,22 @@ func TestProxiesChurn(t *testing.T) {
 	}
 }
 
+// What one proxy has declared the others know at once.
+func TestProxiesSeeADeclaration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := newProxies(t, 0, Definition{ShardsPerNode: 2})
+		defer ps.close()
+		ps.cluster.deleteExchange("images")
+		a, b := ps.start(), ps.start()
+		time.Sleep(time.Second)
+		require.Equal(t, Missing, b.x.State().Mode)
+		ps.cluster.declare(ExchangeSpec{Name: "images", Type: "direct", Durable: true, AlternateExchange: "images.unsharded"})
+		_, err := a.top.Resolve(t.Context(), a.x, true)
+		require.NoError(t, err)
+		within(t, 100*time.Millisecond, func() bool { return b.x.State().Mode == Sharded }, "looked again")
+	})
+}
+
 // Two proxies that reload seconds apart go over to the new shards together; what
 // is unbound is drained first.
 func TestProxiesResize(t *testing.T) {

@@ -73,6 +73,9 @@ func TestReconfigureKeepsConsumers(t *testing.T) {
 			top.Reconfigure(NewPolicies([]*Policy{policy(t, again, Definition{ShardsPerNode: 2})}), nil)
 			require.Same(t, x, exchangeOf(t, top, "x"))
 			require.Same(t, group, top.Group(exchangeOf(t, top, "x")))
+			synctest.Wait()
+			top.routes.unpin(x) // as when the exchange is gone
+			require.Same(t, x, exchangeOf(t, top, "x"))
 		}
 		for range 20 { // with none, nothing piles up
 			top.Reconfigure(NewPolicies([]*Policy{policy(t, "^y$", Definition{})}), nil)

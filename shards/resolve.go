@@ -33,6 +33,7 @@ type work struct {
 	surplus       surplus           // see surplus.go
 	stores        sync.Mutex        // held while State is replaced; after turn, and nothing is called under it
 	counting      *counting         // the last reading of the counts
+	recount       *counting         // the next one, when it is wanted already
 	pause         time.Duration     // before the next try while it cannot be set up
 	told          string            // the refusal that was logged last
 	accord        accord            // see plan.go
@@ -233,6 +234,8 @@ func (t *Topology) setUp(ctx context.Context, x *Exchange) (*State, *agreement, 
 // realQueue looks whether a queue has the exchange's own name. When no node
 // tells, for the queue's own may be down, what was known stays.
 func (t *Topology) realQueue(ctx context.Context, x *Exchange) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, realQueueTimeout)
+	defer cancel()
 	var exists bool
 	err := t.onAny(ctx, func(b Broker) error {
 		count, err := b.QueueCount(ctx, x.Name)

@@ -21,6 +21,9 @@ var ErrTopologyClosed = errors.New("topology closed")
 const (
 	// resolveTimeout bounds one look at an exchange with all that follows from it.
 	resolveTimeout = 10 * time.Second
+	// realQueueTimeout bounds the question about a queue that may be anywhere, on a
+	// node that is down too.
+	realQueueTimeout = 2 * time.Second
 	// missingFor and refusedFor are how long a negative answer is remembered.
 	missingFor = time.Second
 	refusedFor = time.Second

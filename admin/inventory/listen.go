@@ -109,6 +109,20 @@ func anyProxies(conn *amqp.Connection) (bool, error) {
 	return err == nil, err
 }
 
+// openInbox has what proxies say delivered.
+func openInbox(ch *amqp.Channel) (<-chan amqp.Delivery, error) {
+	var random [8]byte
+	_, _ = crypto.Read(random[:]) // never fails
+	q, err := ch.QueueDeclare("shardmq.inbox."+hex.EncodeToString(random[:]), false, true, true, false, amqp.Table{"x-queue-type": "classic"})
+	if err != nil {
+		return nil, err
+	}
+	if err := ch.QueueBind(q.Name, "", membersExchange, false, nil); err != nil {
+		return nil, err
+	}
+	return ch.Consume(q.Name, "", true, true, false, false, nil)
+}
+
 // gather asks everybody to report and takes in what comes.
 func (v *View) gather(ctx context.Context, conn *amqp.Connection, atLeast time.Duration) error {
 	ch, err := conn.Channel()
@@ -116,16 +130,7 @@ func (v *View) gather(ctx context.Context, conn *amqp.Connection, atLeast time.D
 		return err
 	}
 	defer ch.Close()
-	var random [8]byte
-	_, _ = crypto.Read(random[:]) // never fails
-	q, err := ch.QueueDeclare("shardmq.inbox."+hex.EncodeToString(random[:]), false, true, true, false, amqp.Table{"x-queue-type": "classic"})
-	if err != nil {
-		return err
-	}
-	if err := ch.QueueBind(q.Name, "", membersExchange, false, nil); err != nil {
-		return err
-	}
-	messages, err := ch.Consume(q.Name, "", true, true, false, false, nil)
+	messages, err := openInbox(ch)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardmq/shardmq/shards"
+	"github.com/shardmq/shardmq/shards/coordination"
 )
 
 // misses is how many indexes in a row must have no queue for the search for
@@ -132,30 +133,18 @@ func (f *found) exchanges() (names []string) {
 // the configuration asks for, and queues of such names that nobody knows of.
 func (f *found) exchange(ctx context.Context, name string, view *View) Exchange {
 	x := Exchange{Name: name, Shards: []Shard{}}
-	all := map[string]*Shard{}
+	all := planned(view.entry(name))
 	add := func(s shards.Shard, status Status) {
 		if all[s.Queue] == nil {
 			all[s.Queue] = &Shard{Queue: s.Queue, Node: s.Node, Index: s.Index, Status: status}
 		}
 	}
-	var present []shards.Shard
-	if entry := view.entry(name); entry != nil {
-		for _, s := range entry.Set {
-			add(s, Active)
-		}
-		for _, s := range entry.Next {
-			add(s, Coming)
-		}
-		present = append(slices.Clone(entry.Set), entry.Next...)
-		for _, s := range entry.Old {
-			add(s.Shard, Draining)
-		}
-	}
 	if p := f.o.Policies.Match(f.o.Vhost, name); p != nil {
 		x.Policy = p.Name
-		status := Active
-		if present != nil {
+		status, present := Active, []shards.Shard(nil)
+		if entry := view.entry(name); entry != nil {
 			status = Coming // once a proxy has this configuration
+			present = slices.Concat(entry.Set, entry.Next)
 		}
 		for _, s := range shards.ShardsFor(name, &p.Definition, f.nodes, present) {
 			add(s, status)
@@ -164,12 +153,40 @@ func (f *found) exchange(ctx context.Context, name string, view *View) Exchange 
 	for _, s := range f.search(ctx, name, all) {
 		add(s, Surplus)
 	}
+	abandoned := x.Policy == "" && view.abandoned(name)
 	for _, s := range all {
+		if abandoned {
+			s.Status = Surplus // what was decided when there was a policy is no longer of interest
+		}
 		s.seen = view.unsettled(name, s.Queue)
 		x.Shards = append(x.Shards, *s)
 	}
 	slices.SortFunc(x.Shards, func(a, b Shard) int { return strings.Compare(a.Queue, b.Queue) })
 	return x
+}
+
+// planned returns the shards that the leader has decided on, by queue; entry may
+// be nil.
+func planned(entry *coordination.Entry) map[string]*Shard {
+	all := map[string]*Shard{}
+	if entry == nil {
+		return all
+	}
+	add := func(s shards.Shard, status Status) {
+		if all[s.Queue] == nil {
+			all[s.Queue] = &Shard{Queue: s.Queue, Node: s.Node, Index: s.Index, Status: status}
+		}
+	}
+	for _, s := range entry.Set {
+		add(s, Active)
+	}
+	for _, s := range entry.Next {
+		add(s, Coming)
+	}
+	for _, s := range entry.Old {
+		add(s.Shard, Draining)
+	}
+	return all
 }
 
 // search looks for shards of an exchange that are not known, on each node by its

@@ -1,7 +1,10 @@
 package inventory
 
+import "slices"
+
 // complete fills in what counts alone do not tell.
 func (x *Exchange) complete(view *View, stats map[string]Stats) {
+	x.Shards = slices.DeleteFunc(x.Shards, func(s Shard) bool { return s.Status == Surplus && s.Problem == missing })
 	for i := range x.Shards {
 		s := &x.Shards[i]
 		if !s.present {

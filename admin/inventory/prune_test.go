@@ -138,6 +138,30 @@ func TestPruneWithoutPolicy(t *testing.T) {
 	require.Len(t, c.deleted, 2)
 }
 
+// The leader goes on having the shards of an exchange in its plan when its policy is gone. They are surplus once no proxy has
+// a policy for it, or consumers on it.
+func TestPruneAbandoned(t *testing.T) {
+	for name, c := range map[string]struct {
+		report coordination.ExchangeReport
+		gone   bool
+	}{
+		"nobody":    {gone: true},
+		"a policy":  {report: coordination.ExchangeReport{Want: coordination.Spec{Shards: []coordination.Shard{shardOf("old", "rabbit@a", 9)}}}},
+		"consumers": {report: coordination.ExchangeReport{Consumers: []coordination.ConsumerReport{{ID: 1}}}},
+	} {
+		all := &cluster{queues: map[string]*queue{"sharding: old - rabbit@a - 0": {}}}
+		v := &View{}
+		v.Add(&coordination.Message{Kind: coordination.StateKind, State: &coordination.State{Exchanges: map[string]*coordination.Entry{
+			"old": {Layout: coordination.Layout{Set: []coordination.Shard{shardOf("old", "rabbit@a", 0), shardOf("old", "rabbit@a", 1)}}}}}})
+		v.Add(&coordination.Message{Kind: coordination.ReportKind, From: "p1", Exchanges: map[string]coordination.ExchangeReport{"old": c.report}})
+		got := pruned(t, all, func(o *PruneOptions) {
+			o.Yes, o.Exchanges = true, []string{"old"}
+			o.Listen = func(context.Context, time.Duration) (*View, error) { return v, nil }
+		})
+		require.Equal(t, c.gone, len(got) == 1 && got["sharding: old - rabbit@a - 0"].Action == Deleted, name)
+	}
+}
+
 func TestPruneDown(t *testing.T) {
 	c := twoSurplus()
 	o := PruneOptions{Options: c.options(t, true), Yes: true}

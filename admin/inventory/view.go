@@ -93,6 +93,17 @@ func (v *View) wanted(exchange, queue string) bool {
 	return false
 }
 
+// abandoned reports whether no proxy that has been heard has a policy for an
+// exchange, or consumers on it.
+func (v *View) abandoned(exchange string) bool {
+	for _, m := range v.reports {
+		if x := m.Exchanges[exchange]; len(x.Want.Shards) > 0 || len(x.Consumers) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // unsettled returns, by proxy, what it has on a queue that is not settled.
 func (v *View) unsettled(exchange, queue string) map[string]int {
 	out := map[string]int{}

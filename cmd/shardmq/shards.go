@@ -147,8 +147,10 @@ func (c *shardsFlags) vhosts(cfg *config.Config) ([]string, error) {
 	case len(all) == 0 && c.Config == "" && c.Exchanges != nil:
 		u, err := parseUpstream(append(c.Upstream, defaultUpstream)[0])
 		return []string{u.vhost}, err
+	case len(all) == 0 && c.Exchanges != nil:
+		return []string{config.DefaultVhost}, nil
 	case len(all) == 0:
-		return nil, usagef("there is no policy, so no vhost to look at; give --shard EXCHANGE=N, or --vhost and exchanges")
+		return nil, usagef("there is no policy, so no vhost to look at; give --shard EXCHANGE=N, or name exchanges")
 	case c.Exchanges != nil && len(all) > 1:
 		return nil, usagef("exchanges are named, but policies are for several vhosts; say which one with --vhost")
 	}

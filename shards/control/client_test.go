@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -151,15 +152,19 @@ func TestUnreachable(t *testing.T) {
 		require.ErrorIs(t, err, shards.ErrUnreachable)
 	})
 	t.Run("no answer", func(t *testing.T) {
-		p := newPeer(t)
-		c := p.client(t, func(o *Options) { o.RequestTimeout = 20 * time.Millisecond; o.Channels = 2 })
-		_, err := c.Version(t.Context())
-		require.NoError(t, err)
-		for range 5 { // more than there are channels, all of which are stuck
-			_, err := c.QueueCount(t.Context(), "q")
-			require.ErrorIs(t, err, shards.ErrUnreachable)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			c, stop := (&peer{t: t, conns: make(map[net.Conn]bool), beat: make(chan struct{})}).piped(t)
+			defer stop()
+			_, err := c.Version(t.Context())
+			require.NoError(t, err)
+			for range DefaultChannels + 3 { // more than there are channels, all of which are stuck
+				began := time.Now()
+				_, err := c.QueueCount(t.Context(), "q")
+				require.ErrorIs(t, err, shards.ErrUnreachable)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.Equal(t, DefaultRequestTimeout, time.Since(began))
+			}
+		})
 	})
 	t.Run("the caller gives up", func(t *testing.T) {
 		p := newPeer(t)

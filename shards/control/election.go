@@ -12,15 +12,17 @@ import (
 const (
 	// contendEvery is how often a proxy looks whether anybody leads.
 	contendEvery = 400 * time.Millisecond
-	// guardEvery is how often the leader looks whether it still does, or could move
-	// up from a fallback queue.
+	// guardEvery is how often the leader looks whether it still leads.
 	guardEvery = 2 * time.Second
+	// moveUpEvery is how often a leader on a fallback queue looks whether it could
+	// move up. The broker logs an error each time that it cannot.
+	moveUpEvery = 5 * time.Second
 	// mainAgain is how often a queue that did not answer is tried; until then the
 	// fallback is used without waiting for it.
-	mainAgain = 3 * time.Second
+	mainAgain = 5 * time.Second
 	// homecoming is how long the others let the leader on a fallback queue go first
 	// once the proper queue is there again.
-	homecoming = 3 * time.Second
+	homecoming = 8 * time.Second
 	// resignDelay is the pause after a resignation. It doubles, up to resignMax,
 	// with each one in a row; a lead that lasted steadyLead ends the row.
 	resignDelay = time.Second
@@ -101,6 +103,8 @@ func (e *elector) lead(h *hold) time.Duration {
 		}
 		if h = h.next; h != nil {
 			e.leaveFallback()
+		} else if time.Since(began) < contendEvery {
+			return jitter(contendEvery) // what ended it may end the next one too
 		}
 	}
 	return 0
@@ -164,7 +168,7 @@ func (h *hold) release() {
 // and the proper one can be had.
 func (e *elector) guard(h *hold) {
 	d := desk{w: h.w}
-	slow := 0
+	slow, looked := 0, time.Now()
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
 	for {
@@ -184,8 +188,9 @@ func (e *elector) guard(h *hold) {
 		default:
 			slow = 0
 		}
-		if h.queue != stateQueue && h.ctx.Err() == nil {
+		if h.queue != stateQueue && h.ctx.Err() == nil && time.Since(looked) >= moveUpEvery {
 			e.moveUp(h)
+			looked = time.Now()
 		}
 	}
 }

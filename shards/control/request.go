@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -27,7 +28,7 @@ func do[T any](ctx context.Context, c *Client, r request, fn func(*amqp.Channel)
 		ctx = bounded
 	}
 	v, err, again := once(ctx, c, r, fn)
-	if again && ctx.Err() == nil {
+	if deadline, _ := ctx.Deadline(); again && ctx.Err() == nil && time.Until(deadline) > 0 {
 		v, err, _ = once(ctx, c, r, fn)
 	}
 	return v, err

@@ -45,7 +45,7 @@ func TestTransportStandIn(t *testing.T) {
 				a.story()
 
 				h.do(func() { delete(away, stateQueue) })
-				pass(guardEvery + requestTimeout)
+				pass(moveUpEvery + guardEvery + requestTimeout)
 				require.Equal(t, "deposed, elected 2", a.story(), "it has moved up")
 				require.False(t, b.leads)
 				require.Equal(t, []string{"ready 2"}, h.messages(standIn), "until a state is stored in the proper queue")
@@ -98,7 +98,7 @@ func TestTransportOverruled(t *testing.T) {
 			delete(h.down, stateQueue)
 			h.queues[stateQueue] = &hubQueue{name: stateQueue, consumer: &hubChannel{c: other}}
 		})
-		pass(guardEvery + time.Second)
+		pass(moveUpEvery + 2*guardEvery)
 		require.Equal(t, "deposed", a.story())
 		pass(time.Minute)
 		require.Empty(t, a.story())

@@ -16,7 +16,7 @@ func firstLayout(want Spec) Layout {
 //	Set ──(adopt)──▶ Set + Next ──(switched)──▶ Set + Old bound ──▶ unbound ──▶ closing ──▶ gone
 //
 // What was to come and is not wanted any more goes out by the same way: some
-// proxy may have bound it. Then the generation moves on too, so that a proxy that
+// proxy may have bound it. Then Set gets another number too, so that a proxy that
 // is prepared for the former Next is not taken to be prepared for another.
 func (l Layout) adopt(want Spec) Layout {
 	l.Superseded = slices.DeleteFunc(slices.Clone(l.Superseded), func(k string) bool { return k == l.Key || k == want.Key() })
@@ -27,7 +27,7 @@ func (l Layout) adopt(want Spec) Layout {
 		return l
 	}
 	if l.Next != nil {
-		l.Generation++
+		l.Generation += 2 // the number between was Next's
 		l.Old = addOld(l.Old, without(l.Next, l.Set, want.Shards))
 		l.Next = nil
 	}

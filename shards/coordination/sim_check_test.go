@@ -14,25 +14,41 @@ func (w *simWorld) exempt(p *simProxy) bool {
 	return p.dead || p.paused || lost && w.now-at < 15*time.Second || w.now-p.pausedAt < 15*time.Second && p.pausedAt > 0
 }
 
-// checkAttach is made before every consume: where order is promised nobody else
-// has the shard, or messages of it that are not settled.
-func (w *simWorld) checkAttach(p *simProxy, c *simConsumer, queue string) {
+// checkClaim is made when a consumer takes a shard over: where order is promised
+// nobody else has it, or messages of it that are not settled.
+func (w *simWorld) checkClaim(p *simProxy, c *simConsumer, queue string) {
 	if !w.ordered || w.exempt(p) {
 		return
 	}
 	for _, other := range w.alive() {
-		if w.exempt(other) {
-			continue
-		}
 		for _, o := range other.consumers {
-			// Claimed and not attached is no harm yet: the count is looked at again.
-			if o != c && o.has[queue] && !slices.Contains(o.aimed, queue) {
-				w.failf("%s/%d attaches to %s, of which %s/%d has unsettled messages", p.id, c.id, queue, other.id, o.id)
-			}
-			if o != c && o.on[queue] {
-				w.failf("%s/%d attaches to %s, which %s/%d consumes", p.id, c.id, queue, other.id, o.id)
+			if o != c && o.has[queue] && !w.exempt(other) {
+				w.failf("%s/%d takes %s, which %s/%d still has", p.id, c.id, queue, other.id, o.id)
 			}
 		}
+	}
+}
+
+// checkPlan is made when a plan is applied: a generation is one set for all time,
+// and a proxy that publishes goes over to one that it is prepared for.
+func (w *simWorld) checkPlan(p *simProxy, plan *Plan) {
+	check := func(generation uint64, set []Shard) {
+		if generation == 0 || set == nil {
+			return
+		}
+		if former, known := w.sets[generation]; known && !sameShards(former, set) {
+			w.failf("%s is told %d shards for generation %d, which had %d", p.id, len(set), generation, len(former))
+		}
+		w.sets[generation] = set
+	}
+	check(plan.Generation, plan.Set)
+	if plan.Next != nil {
+		check(plan.Generation+1, plan.Next)
+	}
+	// One that has only just begun to publish binds the new set's shards first.
+	begun := p.routing == 0 || w.now-p.routingAt < time.Second
+	if !begun && p.prepared < plan.Generation && !w.exempt(p) && !sameShards(p.routes, plan.Set) {
+		w.failf("%s is to go over to generation %d and is prepared for %d", p.id, plan.Generation, p.prepared)
 	}
 }
 

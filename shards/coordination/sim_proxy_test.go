@@ -27,6 +27,7 @@ type simProxy struct {
 	plan      *Plan
 	prepared  uint64
 	routing   uint64
+	routingAt time.Duration // since when it publishes
 	routes    []Shard
 }
 
@@ -232,10 +233,14 @@ func (p *simProxy) apply(plan *Plan) {
 	w := p.w
 	former := p.plan
 	p.plan = plan
+	w.checkPlan(p, plan)
 	if former == nil || former.Generation != plan.Generation || !sameShards(former.Set, plan.Set) {
 		p.later(w.some(100), func() {
 			for _, shard := range p.plan.Set {
 				w.bound[shard.Queue], w.exists[shard.Queue] = true, true
+			}
+			if p.routing == 0 {
+				p.routingAt = w.now
 			}
 			p.routing, p.routes = p.plan.Generation, p.plan.Set
 			p.prepared = max(p.prepared, p.plan.Generation)
@@ -277,6 +282,9 @@ func (p *simProxy) take(c *simConsumer) {
 	}
 	for _, queue := range c.aimed {
 		if !c.on[queue] {
+			if !c.has[queue] {
+				p.w.checkClaim(p, c, queue)
+			}
 			c.has[queue] = true
 			p.later(p.w.some(5), func() { p.consume(c, queue) })
 		}
@@ -293,7 +301,6 @@ func (p *simProxy) consume(c *simConsumer, queue string) {
 		p.later(200*time.Millisecond, func() { p.consume(c, queue) })
 		return
 	}
-	p.w.checkAttach(p, c, queue)
 	c.on[queue], c.has[queue] = true, true
 	p.w.attach(queue, p, c.id)
 }

@@ -183,7 +183,7 @@ func (w *simWorld) trouble(want *Spec) {
 		w.start(*want)
 		return
 	}
-	switch w.rnd.IntN(15) {
+	switch w.rnd.IntN(18) {
 	case 0, 1, 2:
 		w.randomJoin()
 	case 3, 4:
@@ -218,14 +218,35 @@ func (w *simWorld) trouble(want *Spec) {
 		w.disturb("alarm %v", w.alarm)
 	case 11:
 		w.loss = []float64{0, 0.05, 0.3}[w.rnd.IntN(3)]
-		w.delay = []float64{5, 20, 400}[w.rnd.IntN(3)]
+		w.delay = []float64{5, 20, 400, 1500}[w.rnd.IntN(4)]
 		w.disturb("%.2f of messages are lost, delays up to %v ms", w.loss, w.delay)
 	case 12:
 		w.reload(want)
+	case 13, 14:
+		w.burst()
 	default:
 		if len(w.alive()) < 5 {
 			w.start(*want)
 		}
+	}
+}
+
+// burst has consumers come and go faster than messages do.
+func (w *simWorld) burst() {
+	for range 6 {
+		w.after(w.some(500), func() {
+			p := w.randomProxy()
+			if p == nil || p.paused {
+				return
+			}
+			if n := len(p.consumers); n > 0 && w.rnd.IntN(2) == 0 {
+				if c := p.consumers[w.rnd.IntN(n)]; !c.left {
+					p.leave(c)
+				}
+				return
+			}
+			p.join(false)
+		})
 	}
 }
 

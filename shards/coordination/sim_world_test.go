@@ -29,7 +29,6 @@ type simWorld struct {
 	attached map[string][]simAttachment
 	bound    map[string]bool
 	exists   map[string]bool
-	decoded  map[string]*Message
 
 	// How messages fare: delayed by how many milliseconds at most, lost how likely;
 	// and how likely the topologist fails.
@@ -42,6 +41,7 @@ type simWorld struct {
 	// lost is when a leader last gave a proxy up.
 	lost    map[string]time.Duration
 	applies int
+	sets    map[uint64][]Shard // by generation
 	// crashOn, when set, says before and after each of the leaders' outputs, which
 	// outputs counts, whether the leader dies now.
 	crashOn  func(n int, before bool) bool
@@ -85,7 +85,7 @@ func newSimWorld(t *testing.T, seed uint64, ordered bool) *simWorld {
 	return &simWorld{
 		t: t, rnd: rand.New(rand.NewPCG(seed, 1)), ordered: ordered, delay: 10, failing: 0.1,
 		attached: make(map[string][]simAttachment), bound: make(map[string]bool), exists: make(map[string]bool),
-		decoded: make(map[string]*Message), lost: make(map[string]time.Duration),
+		lost: make(map[string]time.Duration), sets: make(map[uint64][]Shard),
 		timing: Timing{Grace: 500 * time.Millisecond, Drain: 2 * time.Second},
 	}
 }
