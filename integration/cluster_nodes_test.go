@@ -124,7 +124,7 @@ func TestClusterQuorum(t *testing.T) {
 	const shards = 4
 	f := e.fleet(fleetOptions{
 		proxies: 2, nodes: nodes, exchange: "images", fixed: shards, heartbeat: 2 * time.Second,
-		more: ", queue-arguments: {x-queue-type: quorum}",
+		more: ", queue-arguments: {x-queue-type: quorum}", upstream: quickDial,
 	})
 	f.faulty.Store(true)
 	w := f.watch(e.url, f.shards(shards, 0))

@@ -103,6 +103,9 @@ func awaitRunning(t *testing.T, node *rig.Node, n int) {
 	})
 }
 
+// quickDial has a proxy try another node soon when one does not answer.
+const quickDial = "  dial-timeout: 2s\n"
+
 // clusterLoad is one exchange in the cluster, with two shards on each node, under load that survives faults.
 type clusterLoad struct {
 	f *fleet
@@ -118,6 +121,7 @@ func newClusterLoad(t *testing.T, e *env, o fleetOptions) *clusterLoad {
 		o.proxies = 2
 	}
 	o.exchange, o.perNode, o.heartbeat = "images", 2, 2*time.Second
+	o.upstream = quickDial
 	f := e.fleet(o)
 	f.faulty.Store(true)
 	r := &clusterLoad{f: f, w: f.watch(e.url, f.shardsOn(o.nodes[:2], 2)), l: newLedger()}

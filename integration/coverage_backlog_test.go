@@ -41,7 +41,7 @@ func TestCoverageBacklog(t *testing.T) {
 func fill(t *testing.T, f *fleet, n int) {
 	t.Helper()
 	ch := confirming(t, f.url(0))
-	confirms := make([]*amqp.DeferredConfirmation, 0, 1000)
+	confirms := make([]*amqp.DeferredConfirmation, 0, 200)
 	for i := range n {
 		c, err := ch.PublishWithDeferredConfirmWithContext(t.Context(), f.o.exchange, "the-only-key", false, false, text("small"))
 		require.NoError(t, err)

@@ -114,7 +114,7 @@ func (f *fleet) config(proxy int, definition string) string {
 	if f.o.control != "" {
 		user, password = f.o.control, "secret"
 	}
-	fmt.Fprintf(&b, "  control: {username: %q, password: %q}\n  dial-timeout: 2s\n%s", user, password, f.o.upstream)
+	fmt.Fprintf(&b, "  control: {username: %q, password: %q}\n%s", user, password, f.o.upstream)
 	fmt.Fprintf(&b, "policies:\n  - {name: fleet, vhost: %q, pattern: '^%s$', definition: %s}\n", f.e.vhost, f.o.exchange, definition)
 	fmt.Fprintf(&b, "admin: {address: %q}\n", f.admins[proxy])
 	return b.String()
@@ -146,6 +146,7 @@ func (f *fleet) stop(p *rig.Proxy) {
 	}
 	require.NotContains(f.t, logs, "panic", "a session of the proxy panicked")
 	require.NotContains(f.t, logs, "DATA RACE")
+	require.NotContains(f.t, logs, `"level":"error"`)
 	if !f.isEnded(p) {
 		require.NoError(f.t, err)
 		require.Zero(f.t, code, "the proxy's exit code; its log:\n%s", lastLines(logs, 60))

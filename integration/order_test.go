@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/shardmq/shardmq/integration/rig"
 )
 
 // orderRig is a fleet with max-consumers-per-shard: 1, under load of many keys.
@@ -24,7 +26,11 @@ const orderShards = 4
 
 func newOrderRig(t *testing.T, seed uint64) *orderRig {
 	t.Helper()
-	e := newCtlEnv(t)
+	return newOrderRigIn(newCtlEnv(t), seed)
+}
+
+func newOrderRigIn(e *env, seed uint64) *orderRig {
+	e.t.Helper()
 	f := e.fleet(fleetOptions{
 		proxies: 3, exchange: "images", fixed: orderShards, more: ", max-consumers-per-shard: 1", heartbeat: time.Minute,
 	})
@@ -127,9 +133,13 @@ func TestOrderProxyKilled(t *testing.T) {
 }
 
 // TestOrderProxyPaused: order survives a proxy that does nothing for longer than the others wait for it, and then goes
-// on where it was. No client loses anything.
+// on where it was. No client loses anything. With SOAK the broker gives up its coordination meanwhile.
 func TestOrderProxyPaused(t *testing.T) {
 	t.Parallel()
+	pause := 8 * time.Second // the others wait 3 s
+	if _, long := soak(t, 0); long {
+		pause = 25 * time.Second
+	}
 	r := newOrderRig(t, 6)
 	for i := range 3 {
 		r.join(i)
@@ -138,11 +148,35 @@ func TestOrderProxyPaused(t *testing.T) {
 	for _, paused := range []int{0, 2} {
 		r.l.progress(t, 200)
 		require.NoError(t, r.f.proxies[paused].Signal(syscall.SIGSTOP))
-		r.w.more(int(8 * time.Second / lookEvery)) // they wait 3 s
+		r.w.more(int(pause / lookEvery))
 		require.NoError(t, r.f.proxies[paused].Signal(syscall.SIGCONT))
 		r.p.everyKey(3)
 		r.owned()
 	}
 	r.l.progress(t, 200)
 	r.require()
+}
+
+// TestOrderVersions: order holds on other releases of RabbitMQ too, whose single active consumers behave differently,
+// while consumers come and go and a proxy is killed.
+func TestOrderVersions(t *testing.T) {
+	onVersions(t, func(t *testing.T, version string) {
+		r := newOrderRigIn(newNodeEnv(t, rig.NodeOptions{Version: version}), 8)
+		for i := range 3 {
+			r.join(i)
+		}
+		for i := range 9 {
+			r.l.progress(t, 60)
+			switch {
+			case i == 4:
+				r.f.kill(1)
+			case i%2 == 0:
+				r.c.here[r.c.rng.IntN(len(r.c.here))].leave(r.c.rng.IntN(waysToLeave))
+			default:
+				r.join(r.f.anyone(r.c.rng))
+			}
+		}
+		r.owned()
+		r.require()
+	}, "4.0", "4.3")
 }

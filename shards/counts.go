@@ -72,8 +72,21 @@ func (t *Topology) census(ctx context.Context, x *Exchange, count func(again boo
 // up: a node that answers lacks one of its shards, or has one that was not live.
 func (t *Topology) count(ctx context.Context, x *Exchange, state *State, r *round) (counts []Count, missing bool, err error) {
 	a := &asking{set: state.Covered(), round: r}
-	counts = make([]Count, a.set.Len())
-	err = t.eachNode(ctx, a, func(ctx context.Context, b Broker, indexes []int) error {
+	if counts, err = t.countEach(ctx, a); err != nil {
+		return nil, false, err
+	}
+	x.work.count(a.set, counts)
+	for i, count := range counts {
+		missing = missing || t.lacks(state, a.set.At(i), count, a.down)
+	}
+	t.dropDead(x, state, counts)
+	return counts, missing, nil
+}
+
+// countEach counts the shards of a.set, each over its own node.
+func (t *Topology) countEach(ctx context.Context, a *asking) ([]Count, error) {
+	counts := make([]Count, a.set.Len())
+	err := t.eachNode(ctx, a, func(ctx context.Context, b Broker, indexes []int) error {
 		names := make([]string, len(indexes))
 		for i, at := range indexes {
 			names[i] = a.set.At(at).Queue
@@ -84,15 +97,7 @@ func (t *Topology) count(ctx context.Context, x *Exchange, state *State, r *roun
 		}
 		return err
 	})
-	if err != nil {
-		return nil, false, err
-	}
-	x.work.count(a.set, counts)
-	for i, count := range counts {
-		missing = missing || t.lacks(state, a.set.At(i), count, a.down)
-	}
-	t.dropDead(x, state, counts)
-	return counts, missing, nil
+	return counts, err
 }
 
 // lacks reports whether setting the exchange up would change something about a

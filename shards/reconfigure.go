@@ -85,6 +85,10 @@ func (t *Topology) tellChange(x *Exchange, was, now *Policy) {
 		t.log.Info("exchange-type has changed: it decides what is done when the exchange is declared, and how an existing direct one is used",
 			"exchange", x.Name, "vhost", t.vhost, "policy", now.Name)
 	}
+	if before.RoutingKey != after.RoutingKey {
+		t.log.Info("routing-key has changed: shards of an exchange of another type get the new binding and keep the former one",
+			"exchange", x.Name, "vhost", t.vhost, "policy", now.Name)
+	}
 	if before.shardKey() != after.shardKey() {
 		t.log.Info("queue-arguments have changed: shards that exist keep theirs", "exchange", x.Name, "vhost", t.vhost, "policy", now.Name)
 	}

@@ -191,19 +191,8 @@ func (t *Topology) countOne(ctx context.Context, exchange string, shard Shard) (
 // Uncovered implements coordination.Topologist. Shards that cannot be consumed,
 // for they are missing or their node is down, are not among them.
 func (t *Topology) Uncovered(ctx context.Context, exchange string, list []Shard) ([]string, error) {
-	counts := make([]Count, len(list))
 	a := &asking{set: SetOf(exchange, 1, list)}
-	err := t.eachNode(ctx, a, func(ctx context.Context, b Broker, indexes []int) error {
-		names := make([]string, len(indexes))
-		for i, at := range indexes {
-			names[i] = a.set.At(at).Queue
-		}
-		found, err := b.QueueCounts(ctx, names)
-		for i, count := range found {
-			counts[indexes[i]] = count
-		}
-		return err
-	})
+	counts, err := t.countEach(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -214,4 +203,22 @@ func (t *Topology) Uncovered(ctx context.Context, exchange string, list []Shard)
 		}
 	}
 	return uncovered, nil
+}
+
+// Loads implements coordination.Topologist.
+func (t *Topology) Loads(ctx context.Context, exchange string, list []Shard) ([]coordination.Load, error) {
+	a := &asking{set: SetOf(exchange, 1, list)}
+	counts, err := t.countEach(ctx, a)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(a.down) > 0:
+		return nil, fmt.Errorf("count shards of exchange '%s': a node of theirs is down: %w", exchange, ErrUnreachable)
+	}
+	loads := make([]coordination.Load, len(list))
+	for i, shard := range list {
+		at, _ := a.set.Index(shard.Queue)
+		loads[i] = coordination.Load{Ready: counts[at].Messages, Consumers: counts[at].Consumers}
+	}
+	return loads, nil
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/shardmq/shardmq/shards/coordination"
 )
 
 // led returns a topology with a resolved exchange x of two nodes, four shards.
@@ -173,4 +175,20 @@ func TestUncovered(t *testing.T) {
 	nodes[0].setDown(true)
 	_, err = top.Uncovered(t.Context(), "x", all)
 	require.ErrorIs(t, err, ErrUnreachable)
+}
+
+func TestLoads(t *testing.T) {
+	top, cluster, nodes, _, _ := led(t, ourX, Definition{})
+	all := []Shard{shardOf("b@h", 1), shardOf("a@h", 0), shardOf("b@h", 7), shardOf("a@h", 1)}
+	cluster.do(func() {
+		q := cluster.queues[all[1].Queue]
+		q.Messages, q.Consumers = 3, 1
+		cluster.queues[all[1].Queue] = q
+	})
+	loads, err := top.Loads(t.Context(), "x", all)
+	require.NoError(t, err)
+	require.Equal(t, []coordination.Load{{}, {Ready: 3, Consumers: 1}, {}, {}}, loads)
+	nodes[1].setDown(true)
+	_, err = top.Loads(t.Context(), "x", all)
+	require.ErrorIs(t, err, ErrUnreachable, "what cannot be seen is not empty")
 }

@@ -14,6 +14,14 @@ type hubRefusal struct {
 	text string
 }
 
+// queueName is what a queue of that name is called in the hub.
+func (c *hubConn) queueName(name string) string {
+	if c.h.apart[c.node] {
+		return c.node + "|" + name
+	}
+	return name
+}
+
 // frame deals with one frame, and reports whether the connection goes on. Called
 // with mu held.
 func (c *hubConn) frame(f frames.Frame) bool {
@@ -92,10 +100,12 @@ func (ch *hubChannel) method(m frames.Method) {
 		}
 		reply = &frames.QueueBindOk{}
 	case *frames.QueueDeclare:
+		m.Queue = ch.c.queueName(m.Queue)
 		reply, no = ch.declare(m)
 	case *frames.QueueDelete:
 		reply, no = ch.delete(m)
 	case *frames.BasicConsume:
+		m.Queue = ch.c.queueName(m.Queue)
 		reply, no = ch.consume(m)
 	case *frames.BasicGet:
 		reply = ch.get(m)

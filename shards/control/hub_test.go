@@ -32,6 +32,7 @@ type hub struct {
 	refused  bool            // 403 to whatever takes a right
 	down     map[string]bool // queues whose node is down: 404
 	hung     map[string]bool // queues that do not answer
+	apart    map[string]bool // nodes that are in no cluster with the others any more
 	mute     bool            // confirms are kept back
 	stalled  chan struct{}   // until it is closed, nothing is read from those that have published
 	silent   bool            // nothing is written to anybody
@@ -78,7 +79,7 @@ type hubChannel struct {
 func newHub(t *testing.T) *hub {
 	return &hub{
 		t: t, exchanges: map[string]bool{}, bindings: map[[2]string][]string{}, queues: map[string]*hubQueue{},
-		conns: map[*hubConn]bool{}, down: map[string]bool{}, hung: map[string]bool{},
+		conns: map[*hubConn]bool{}, down: map[string]bool{}, hung: map[string]bool{}, apart: map[string]bool{},
 	}
 }
 

@@ -86,6 +86,30 @@ func TestTransportTakesOver(t *testing.T) {
 	})
 }
 
+// A node that the others have lost can be reached, and is the first in name order:
+// it is no place for a stand-in.
+func TestTransportStandInApart(t *testing.T) {
+	within(t, func(t *testing.T, h *hub) {
+		h.down[stateQueue] = true
+		h.apart["a:1"] = true
+		tr := NewTransport(TransportOptions{Dial: h.dial, Nodes: func() []NodeAddress {
+			nodes := []NodeAddress{{Address: "a:1"}, {Address: "b:1"}}
+			if len(h.asked) == 0 {
+				return nodes[1:] // that is where it connects to
+			}
+			return nodes
+		}})
+		pass(10 * time.Second)
+		require.Equal(t, coordination.Connected, (<-tr.Events()).Kind)
+		require.Equal(t, coordination.Elected, (<-tr.Events()).Kind)
+		require.NoError(t, tr.Store(t.Context(), []byte("1")))
+		require.Equal(t, []string{"1"}, h.messages(stateQueue+".b:1"))
+		pass(time.Minute)
+		require.Empty(t, tr.Events())
+		require.NoError(t, tr.Close())
+	})
+}
+
 // Somebody leads on the proper queue already: the leader on the stand-in gives way.
 func TestTransportOverruled(t *testing.T) {
 	within(t, func(t *testing.T, h *hub) {

@@ -30,6 +30,11 @@ func (c *Core) balance(exchange string) {
 	cs := c.candidates(exchange, e, w)
 	shards := e.consumed()
 	single, exclusive := w.aim(shards, cs, e.Ordered)
+	if w.barrier.sealed {
+		for _, k := range cs {
+			k.wanted = nil // for a moment; the goal stays
+		}
+	}
 	next := c.known.Version + 1
 	g := granting{w: w, cs: cs, shards: shards, single: single, ballot: c.known.Ballot, version: next}
 	g.index()

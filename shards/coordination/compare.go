@@ -21,11 +21,14 @@ func (s Spec) Key() string {
 	if s.Ordered {
 		write("ordered")
 	}
+	if s.Barrier {
+		write("barrier")
+	}
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
 func (s Spec) equal(o Spec) bool {
-	return s.Ordered == o.Ordered && slices.Equal(s.Shards, o.Shards)
+	return s.Ordered == o.Ordered && s.Barrier == o.Barrier && slices.Equal(s.Shards, o.Shards)
 }
 
 func (r ConsumerReport) equal(o ConsumerReport) bool {
@@ -34,7 +37,7 @@ func (r ConsumerReport) equal(o ConsumerReport) bool {
 }
 
 func (r ExchangeReport) equal(o ExchangeReport) bool {
-	return r.Prepared == o.Prepared && r.Routing == o.Routing && r.Want.equal(o.Want) &&
+	return r.Prepared == o.Prepared && r.Routing == o.Routing && r.Fenced == o.Fenced && r.Want.equal(o.Want) &&
 		slices.EqualFunc(r.Consumers, o.Consumers, ConsumerReport.equal) && maps.Equal(r.Unsettled, o.Unsettled) &&
 		slices.Equal(r.Found, o.Found)
 }

@@ -22,6 +22,7 @@ type Core struct {
 	lastID    uint64 // of stores and effects
 
 	members map[string]*member
+	order   []*member // those that count, by ID; nil = to be made anew
 	self    *member
 	sights  uint64 // consumers seen so far
 
@@ -54,7 +55,7 @@ func NewCore(id string, alone bool, t Timing) *Core {
 		plans:   make(map[string]*Plan),
 	}
 	c.self = newMember(id)
-	c.members[id] = c.self
+	c.setMember(id, c.self)
 	c.local.init()
 	if alone {
 		c.startAlone()

@@ -8,7 +8,7 @@ const maxSuperseded = 16
 // firstLayout is that of an exchange nothing was decided on yet. Nobody publishes
 // to it, so its shards need no preparation.
 func firstLayout(want Spec) Layout {
-	return Layout{Generation: 1, Key: want.Key(), Ordered: want.Ordered, Set: want.Shards}
+	return Layout{Generation: 1, Key: want.Key(), Ordered: want.Ordered, Barrier: want.Barrier, Set: want.Shards}
 }
 
 // adopt returns the layout that makes for another spec, one with shards.
@@ -22,14 +22,14 @@ func (l Layout) adopt(want Spec) Layout {
 	l.Superseded = slices.DeleteFunc(slices.Clone(l.Superseded), func(k string) bool { return k == l.Key || k == want.Key() })
 	l.Superseded = append(l.Superseded, l.Key)
 	l.Superseded = l.Superseded[max(len(l.Superseded)-maxSuperseded, 0):]
-	l.Key, l.Ordered = want.Key(), want.Ordered
+	l.Key, l.Ordered, l.Barrier = want.Key(), want.Ordered, want.Barrier
 	if l.Next != nil && sameShards(l.Next, want.Shards) || l.Next == nil && sameShards(l.Set, want.Shards) {
 		return l
 	}
 	if l.Next != nil {
 		l.Generation += 2 // the number between was Next's
 		l.Old = addOld(l.Old, without(l.Next, l.Set, want.Shards))
-		l.Next = nil
+		l.Next, l.Paused = nil, false
 	}
 	if !sameShards(l.Set, want.Shards) {
 		l.Next = want.Shards
@@ -42,7 +42,13 @@ func (l Layout) adopt(want Spec) Layout {
 func (l Layout) switched() Layout {
 	l.Generation++
 	l.Old = addOld(l.Old, without(l.Set, l.Next))
-	l.Set, l.Next = l.Next, nil
+	l.Set, l.Next, l.Paused = l.Next, nil, false
+	return l
+}
+
+// paused returns the layout in which publishes pause, or do not.
+func (l Layout) paused(pause bool) Layout {
+	l.Paused = pause
 	return l
 }
 

@@ -1,7 +1,6 @@
 package coordination
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
@@ -50,19 +49,18 @@ func newMember(id string) *member {
 
 // see replaces a member's report, and returns the exchanges on which it differs.
 func (c *Core) see(m *member, report map[string]ExchangeReport) []string {
-	names := maps.Clone(report)
-	if names == nil {
-		names = make(map[string]ExchangeReport)
-	}
-	for name := range m.report {
-		if _, there := names[name]; !there {
-			names[name] = ExchangeReport{}
+	var changed []string
+	for _, name := range sortedKeys(report) {
+		if c.seeExchange(m, name, report[name], true) {
+			changed = append(changed, name)
 		}
 	}
-	var changed []string
-	for _, name := range sortedKeys(names) {
-		r, ok := report[name]
-		if c.seeExchange(m, name, r, ok) {
+	if len(m.report) == len(report) {
+		return changed
+	}
+	for _, name := range sortedKeys(m.report) {
+		if _, there := report[name]; !there {
+			c.seeExchange(m, name, ExchangeReport{}, false)
 			changed = append(changed, name)
 		}
 	}
@@ -109,7 +107,7 @@ func (c *Core) heardReport(r *Message) {
 	m := c.members[r.From]
 	if m == nil {
 		m = newMember(r.From)
-		c.members[r.From] = m
+		c.setMember(r.From, m)
 	}
 	if m.bye || r.Seq <= m.seq {
 		return
@@ -130,7 +128,7 @@ func (c *Core) heardReport(r *Message) {
 	if r.Bye {
 		c.lose(m, "it said good-bye")
 		// Remembered for a while, lest a report that comes late revive it.
-		c.members[r.From] = &member{id: r.From, heard: c.now, bye: true}
+		c.setMember(r.From, &member{id: r.From, heard: c.now, bye: true})
 		return
 	}
 	if c.lead == nil {
@@ -147,7 +145,7 @@ func (c *Core) heardReport(r *Message) {
 
 // lose forgets a member; a leader shares out what it had.
 func (c *Core) lose(m *member, why string) {
-	delete(c.members, m.id)
+	c.setMember(m.id, nil)
 	if c.lead == nil {
 		return
 	}
@@ -178,29 +176,35 @@ func (c *Core) forgetSilent() {
 			continue
 		}
 		if c.lead == nil || m.bye {
-			delete(c.members, id)
+			c.setMember(id, nil)
 		}
 	}
 }
 
-// peers returns the other proxies, in order.
+// peers returns the other proxies that count, in order.
 func (c *Core) peers() []*member {
-	var peers []*member
-	for _, id := range sortedKeys(c.members) {
-		if m := c.members[id]; m != c.self && !m.bye {
-			peers = append(peers, m)
-		}
-	}
-	return peers
+	return slices.DeleteFunc(slices.Clone(c.live()), func(m *member) bool { return m == c.self })
 }
 
-// live returns all proxies that count, in order, this one included.
+// live returns all proxies that count, in order, this one included. It is not to
+// be modified.
 func (c *Core) live() []*member {
-	var live []*member
-	for _, id := range sortedKeys(c.members) {
-		if m := c.members[id]; !m.bye {
-			live = append(live, m)
+	if c.order == nil {
+		for _, id := range sortedKeys(c.members) {
+			if m := c.members[id]; !m.bye {
+				c.order = append(c.order, m)
+			}
 		}
 	}
-	return live
+	return c.order
+}
+
+// setMember puts a member into the table, or takes what is there under its ID out.
+func (c *Core) setMember(id string, m *member) {
+	c.order = nil
+	if m == nil {
+		delete(c.members, id)
+		return
+	}
+	c.members[id] = m
 }

@@ -19,6 +19,8 @@ var (
 	ErrTooLarge = errors.New("message larger than 16 MiB")
 	ErrVersion  = errors.New("message of another version of the protocol")
 	ErrKind     = errors.New("message of an unknown kind")
+
+	errTerm = errors.New("term out of range")
 )
 
 // Kind tells messages apart.
@@ -83,6 +85,9 @@ func DecodeMessage(body []byte) (*Message, error) {
 	default:
 		return nil, fmt.Errorf("%w: %q", ErrKind, m.Kind)
 	}
+	if !m.Promised.sane() || !m.Stamp.sane() || m.State != nil && !m.State.sane() {
+		return nil, errTerm
+	}
 	return &m, nil
 }
 
@@ -106,6 +111,9 @@ func DecodeState(body []byte) (*State, error) {
 	}
 	if s.State == nil {
 		return nil, errors.New("decode stored state: no state in it")
+	}
+	if !s.State.sane() {
+		return nil, errTerm
 	}
 	s.State.tidy()
 	return s.State, nil

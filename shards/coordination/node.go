@@ -242,8 +242,8 @@ func (n *Node) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	for _, body := range n.outbox.take() {
-		if n.o.Transport.Send(ctx, body) != nil {
+	for _, s := range n.outbox.take() {
+		if n.o.Transport.Send(ctx, s.body) != nil {
 			break // the others find out by themselves, if later
 		}
 	}

@@ -201,6 +201,8 @@ func (n *Node) outcome(ctx context.Context, out Output) (o Outcome) {
 		o.OK, o.Err = t.Remove(ctx, out.Exchange, out.Shards[0])
 	case UncoveredEffect:
 		o.Queues, o.Err = t.Uncovered(ctx, out.Exchange, out.Shards)
+	case LoadsEffect:
+		o.Loads, o.Err = t.Loads(ctx, out.Exchange, out.Shards)
 	}
 	return o
 }
@@ -213,10 +215,13 @@ func (n *Node) send() {
 			return
 		case <-n.outbox.ready:
 		}
-		for _, body := range n.outbox.take() {
+		for _, s := range n.outbox.take() {
 			ctx, cancel := context.WithTimeout(n.ctx, sendTimeout)
-			// A message that is lost is made up for by the next of its kind.
-			_ = n.o.Transport.Send(ctx, body)
+			// A message that is lost is made up for by the next of its kind; but what
+			// Close has interrupted is Close's to send.
+			if n.o.Transport.Send(ctx, s.body) != nil && n.ctx.Err() != nil {
+				n.outbox.put(s.kind, s.body)
+			}
 			cancel()
 		}
 	}
@@ -253,13 +258,10 @@ func (o *outbox) put(kind Kind, body []byte) {
 	}
 }
 
-func (o *outbox) take() [][]byte {
+func (o *outbox) take() []slot {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var bodies [][]byte
-	for _, s := range o.slots {
-		bodies = append(bodies, s.body)
-	}
+	slots := o.slots
 	o.slots = nil
-	return bodies
+	return slots
 }

@@ -26,6 +26,10 @@ type Timing struct {
 	Retry, RetryMost time.Duration
 	// Forget is how long an exchange that no proxy reports is remembered at least.
 	Forget time.Duration
+	// Patience is how long publishes to an exchange may pause at a change of its
+	// shards, and then the time until that is tried again; Settle the time from the
+	// last proxy's pause until shards are judged to be empty.
+	Patience, Settle time.Duration
 }
 
 func (t Timing) withDefaults() Timing {
@@ -45,5 +49,7 @@ func (t Timing) withDefaults() Timing {
 	set(&t.Retry, time.Second)
 	set(&t.RetryMost, 5*time.Second)
 	set(&t.Forget, time.Hour)
+	set(&t.Patience, time.Minute)
+	set(&t.Settle, 200*time.Millisecond)
 	return t
 }

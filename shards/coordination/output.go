@@ -33,6 +33,7 @@ const (
 	IdleEffect
 	RemoveEffect
 	UncoveredEffect
+	LoadsEffect
 )
 
 // Output is one thing that a Core wants done. Outputs are to be begun in order.
@@ -57,4 +58,6 @@ type Outcome struct {
 	OK bool
 	// Queues is the answer of Uncovered.
 	Queues []string
+	// Loads is the answer of Loads.
+	Loads []Load
 }

@@ -60,11 +60,18 @@ func (c *Core) tickLayouts() {
 			c.changed()
 			continue
 		}
-		if w.effect.id == 0 && c.now >= w.effect.backoff.next && c.settled(name) {
-			c.step(name, e, w)
-		}
+		c.stepDue(name, e, w)
 	}
 	c.flushStore()
+}
+
+// stepDue takes an exchange one step on unless something has to be waited for.
+func (c *Core) stepDue(name string, e *Entry, w *work) {
+	switch {
+	case !c.settled(name), e.Paused && c.impatient(name, e, w):
+	case w.effect.id == 0 && c.now >= w.effect.backoff.next:
+		c.step(name, e, w)
+	}
 }
 
 // outlived reports whether an exchange can be forgotten: nobody has reported it
@@ -93,7 +100,13 @@ func (c *Core) step(name string, e *Entry, w *work) {
 			c.begins(name, w, PrepareEffect, e.Next)
 			return
 		}
-		if c.allPrepared(name, e) {
+		prepared := c.allPrepared(name, e)
+		switch {
+		case e.Barrier && (prepared || e.Paused):
+			if c.stepBarrier(name, e, w, prepared) {
+				return
+			}
+		case prepared:
 			c.log("publishes go by other shards now", "exchange", name, "generation", e.Generation+1)
 			c.relayout(name, e.switched())
 			return
@@ -235,7 +248,7 @@ func (c *Core) Done(now time.Duration, id uint64, exchange string, o Outcome) {
 	}
 	w.effect.backoff.worked()
 	if w.effect.generation == e.Generation && c.settled(exchange) {
-		c.finished(exchange, e, w, o.OK)
+		c.finished(exchange, e, w, o)
 	}
 	if c.leading() {
 		c.tickLayouts()
@@ -244,7 +257,7 @@ func (c *Core) Done(now time.Duration, id uint64, exchange string, o Outcome) {
 
 // finished goes on from an effect that worked. The layout is still the one it was
 // begun for, but for shards that were wanted again.
-func (c *Core) finished(name string, e *Entry, w *work, ok bool) {
+func (c *Core) finished(name string, e *Entry, w *work, o Outcome) {
 	shards := w.effect.shards
 	switch w.effect.kind {
 	case PrepareEffect:
@@ -252,18 +265,20 @@ func (c *Core) finished(name string, e *Entry, w *work, ok bool) {
 	case RetireEffect:
 		c.relayout(name, e.moved(shards, Unbound))
 	case IdleEffect:
-		if !ok {
+		if !o.OK {
 			w.due[shards[0].Queue] = c.now + c.t.RetryMost
 			return
 		}
 		c.relayout(name, e.moved(shards, Closing))
 	case RemoveEffect:
-		if ok {
+		if o.OK {
 			c.log("a shard is gone", "exchange", name, "queue", shards[0].Queue)
 			c.relayout(name, e.removed(shards[0].Queue))
 			return
 		}
 		c.relayout(name, e.moved(shards, Unbound))
+	case LoadsEffect:
+		c.looked(name, e, w, o.Loads)
 	case UncoveredEffect:
 	}
 }

@@ -72,7 +72,7 @@ func (w *simWorld) checkRetire(leader *simProxy, shards []Shard) {
 
 // remove deletes a queue, unless it is in use.
 func (w *simWorld) remove(leader *simProxy, queue string) bool {
-	if len(w.attached[queue]) > 0 {
+	if len(w.attached[queue]) > 0 || len(w.traffic.queues[queue]) > 0 {
 		return false
 	}
 	if w.leader == leader {

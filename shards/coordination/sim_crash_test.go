@@ -37,8 +37,15 @@ func (w *simWorld) reconfigure(want Spec) {
 // which the next one goes on: nothing forbidden happens, every shard is consumed
 // again within five seconds, and the set is the wanted one in the end.
 func TestLeaderDiesAtEachStep(t *testing.T) {
-	for _, ordered := range []bool{false, true} {
-		whole := newSimWorld(t, 7, ordered)
+	for _, kind := range []string{"plain", "ordered", "barrier"} {
+		world := func() *simWorld {
+			w := newSimWorld(t, 7, kind == "ordered")
+			if kind == "barrier" {
+				newBarrierWorld(w)
+			}
+			return w
+		}
+		whole := world()
 		crashScript(whole)
 		if len(whole.failures) > 0 || whole.removed != 1 {
 			t.Fatalf("without a crash: %v, %d removed\n%s", whole.failures, whole.removed, whole.trace.String())
@@ -47,7 +54,7 @@ func TestLeaderDiesAtEachStep(t *testing.T) {
 		for n := range whole.outputs {
 			for _, before := range []bool{true, false} {
 				steps++
-				w := newSimWorld(t, 7, ordered)
+				w := world()
 				done := false
 				w.crashOn = func(at int, first bool) bool {
 					crash := !done && at == n && first == before
@@ -60,10 +67,10 @@ func TestLeaderDiesAtEachStep(t *testing.T) {
 				w.start(want)
 				w.peace(&want)
 				if !done || len(w.failures) > 0 {
-					t.Fatalf("ordered %v, dies at step %d, before it %v, died %v: %v\n%s", ordered, n, before, done, w.failures, w.trace.String())
+					t.Fatalf("%s, dies at step %d, before it %v, died %v: %v\n%s", kind, n, before, done, w.failures, w.trace.String())
 				}
 			}
 		}
-		t.Logf("ordered %v: the leader died at %d moments", ordered, steps)
+		t.Logf("%s: the leader died at %d moments", kind, steps)
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", 1000, "seeds of the simulation to play")
+	simSeeds = flag.Int("sim.seeds", simSeedsDefault, "seeds of the simulation to play")
 	simSeed  = flag.Uint64("sim.seed", 0, "play this seed alone, and print what happens")
 )
 
@@ -27,7 +27,7 @@ func TestSimulation(t *testing.T) {
 			var sum simSummary
 			for seed := part + 1; seed <= *simSeeds; seed += parts {
 				sum.add(playSeed(t, uint64(seed), testing.Verbose() && seed == 1))
-				if t.Failed() && testing.Short() {
+				if t.Failed() {
 					return
 				}
 			}
@@ -56,6 +56,9 @@ func (s simSummary) String() string {
 // playSeed plays one run.
 func playSeed(t *testing.T, seed uint64, verbose bool) simSummary {
 	w := newSimWorld(t, seed, seed%3 == 0)
+	if seed%6 == 0 {
+		newBarrierWorld(w)
+	}
 	w.play()
 	if len(w.failures) > 0 {
 		t.Errorf("seed %d: %v", seed, w.failures)
@@ -74,7 +77,7 @@ func playSeed(t *testing.T, seed uint64, verbose bool) simSummary {
 }
 
 func (w *simWorld) spec(shards int) Spec {
-	return Spec{Shards: makeShards(nodeNames(1), shards), Ordered: w.ordered}
+	return Spec{Shards: makeShards(nodeNames(1), shards), Ordered: w.ordered, Barrier: w.barrier}
 }
 
 // play is the scenario: a start, troubles, peace.
@@ -114,6 +117,9 @@ func (w *simWorld) peace(want *Spec) {
 	if len(w.alive()) == 0 {
 		w.start(*want)
 	}
+	if w.barrier {
+		w.randomJoin() // without any consumer no shard comes to be empty
+	}
 	w.disturb("peace")
 	w.run(w.quietAt + 5*time.Second)
 	w.logf("%s", w.assignment())
@@ -123,6 +129,7 @@ func (w *simWorld) peace(want *Spec) {
 	w.checkCovered()
 	w.checkBalanced()
 	w.checkShards(*want)
+	w.checkTraffic()
 	for limit := w.now + 2*time.Minute; w.now < limit && w.leavingShards() > 0; {
 		w.run(w.now + time.Second)
 	}

@@ -36,6 +36,8 @@ type simWorld struct {
 
 	timing  Timing
 	ordered bool
+	barrier bool
+	traffic simTraffic
 	// quietAt is when the last disturbance was.
 	quietAt time.Duration
 	// lost is when a leader last gave a proxy up.
@@ -220,6 +222,7 @@ func (w *simWorld) detachAll(p *simProxy) {
 	for queue := range w.attached {
 		w.attached[queue] = slices.DeleteFunc(w.attached[queue], func(a simAttachment) bool { return a.proxy == p })
 	}
+	w.requeue(p)
 }
 
 // start starts a proxy process with a configuration.
@@ -229,6 +232,7 @@ func (w *simWorld) start(want Spec) *simProxy {
 	w.proxies = append(w.proxies, p)
 	w.disturb("%s starts with %d shards", p.id, len(want.Shards))
 	p.connect()
+	p.publishing()
 	return p
 }
 
@@ -241,6 +245,7 @@ func (w *simWorld) kill(p *simProxy) {
 
 func (w *simWorld) pause(p *simProxy) {
 	w.disturb("%s is paused", p.id)
+	w.taint(p.id)
 	p.paused, p.pausedAt = true, w.now
 	p.session2++
 	session := p.session2
@@ -278,6 +283,7 @@ func (w *simWorld) cut(p *simProxy) {
 		return
 	}
 	w.disturb("%s loses its connection", p.id)
+	w.taint(p.id)
 	p.connected = false
 	p.session++
 	w.unlead(p)

@@ -21,6 +21,9 @@ type Spec struct {
 	// Ordered: one consumer per shard at most, and the next one only after the
 	// former has settled all it was given (max-consumers-per-shard: 1).
 	Ordered bool `json:"ordered,omitempty"`
+	// Barrier: the shards are consumed until nothing is left in them, and nothing
+	// published meanwhile, before others replace them (order-barrier).
+	Barrier bool `json:"barrier,omitempty"`
 }
 
 // ConsumerReport is one client consumer on an exchange, as its proxy sees it.
@@ -46,6 +49,10 @@ type ExchangeReport struct {
 	Prepared uint64 `json:"prepared,omitempty"`
 	// Routing is the generation that this proxy's publishes go by.
 	Routing uint64 `json:"routing,omitempty"`
+	// Fenced is the generation that this proxy has stopped publishing for: since it
+	// has applied the pause nothing is published, and what was before is in its
+	// shards. 0 while it publishes.
+	Fenced uint64 `json:"fenced,omitempty"`
 	// Consumers in join order.
 	Consumers []ConsumerReport `json:"consumers,omitempty"`
 	// Unsettled counts, per queue, attachments and deliveries not acknowledged,
@@ -73,6 +80,9 @@ type Plan struct {
 	Old []Shard
 	// Ordered as in Spec.
 	Ordered bool
+	// Pause: nothing is to be published until there is a plan without it. Next is
+	// about to replace Set.
+	Pause bool
 	// Taken: a consumer of another proxy has the exchange to itself.
 	Taken bool
 	// Targets are the shards this proxy's consumers may consume, by consumer ID;
@@ -108,4 +118,12 @@ type Topologist interface {
 	Remove(ctx context.Context, exchange string, shard Shard) (bool, error)
 	// Uncovered lists the queues among shards that have no consumer at the broker.
 	Uncovered(ctx context.Context, exchange string, shards []Shard) ([]string, error)
+	// Loads counts what is in shards, in their order. A shard that is not there is
+	// empty; one whose node does not answer is an error.
+	Loads(ctx context.Context, exchange string, shards []Shard) ([]Load, error)
+}
+
+// Load is what the broker says of one shard.
+type Load struct {
+	Ready, Consumers uint32
 }

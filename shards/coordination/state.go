@@ -18,6 +18,9 @@ func (b Ballot) compare(o Ballot) int {
 	return cmp.Or(cmp.Compare(b.Term, o.Term), cmp.Compare(b.Leader, o.Leader))
 }
 
+// sane reports whether terms can still grow: no elections make so many.
+func (b Ballot) sane() bool { return b.Term < 1<<62 }
+
 // Stamp orders states: by ballot, then by version.
 type Stamp struct {
 	Ballot
@@ -52,12 +55,15 @@ type Layout struct {
 	// Generation numbers Set; Next is to become Generation+1. Every Next that was
 	// ever told has a number of its own, see Layout.adopt.
 	Generation uint64 `json:"generation"`
-	// Key is that of the adopted Spec, Ordered as in it.
-	Key     string     `json:"key"`
-	Ordered bool       `json:"ordered,omitempty"`
-	Set     []Shard    `json:"set"`
-	Next    []Shard    `json:"next,omitempty"`
-	Old     []OldShard `json:"old,omitempty"`
+	// Key is that of the adopted Spec, Ordered and Barrier as in it.
+	Key     string `json:"key"`
+	Ordered bool   `json:"ordered,omitempty"`
+	Barrier bool   `json:"barrier,omitempty"`
+	// Paused: nobody publishes, until Next has replaced Set or that is given up.
+	Paused bool       `json:"paused,omitempty"`
+	Set    []Shard    `json:"set"`
+	Next   []Shard    `json:"next,omitempty"`
+	Old    []OldShard `json:"old,omitempty"`
 	// Superseded are the keys of specs that were adopted before, the latest last.
 	Superseded []string `json:"superseded,omitempty"`
 }
@@ -160,7 +166,7 @@ func (l *Layout) in(phase Phase) []Shard {
 func (e *Entry) plan(stamp Stamp, proxy string) *Plan {
 	return &Plan{
 		Term: stamp.Term, Version: stamp.Version, Generation: e.Generation,
-		Set: e.Set, Next: e.Next, Old: e.draining(), Ordered: e.Ordered,
+		Set: e.Set, Next: e.Next, Old: e.draining(), Ordered: e.Ordered, Pause: e.Paused,
 		Taken:   e.Exclusive != "" && e.Exclusive != proxy,
 		Targets: maps.Clone(e.Grants[proxy]),
 	}
@@ -168,7 +174,7 @@ func (e *Entry) plan(stamp Stamp, proxy string) *Plan {
 
 // same reports whether o, by another stamp, says the same.
 func (p *Plan) same(o *Plan) bool {
-	return o != nil && p.Generation == o.Generation && p.Ordered == o.Ordered && p.Taken == o.Taken &&
+	return o != nil && p.Generation == o.Generation && p.Ordered == o.Ordered && p.Pause == o.Pause && p.Taken == o.Taken &&
 		slices.Equal(p.Set, o.Set) && slices.Equal(p.Next, o.Next) && slices.Equal(p.Old, o.Old) &&
 		maps.EqualFunc(p.Targets, o.Targets, slices.Equal[[]string])
 }

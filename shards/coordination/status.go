@@ -26,6 +26,8 @@ type ExchangeStatus struct {
 	Generation uint64
 	// Changing: another set of shards is about to replace the present.
 	Changing bool
+	// Paused: nothing is published until that is over, to keep the order.
+	Paused bool
 	// Uncovered are the queues that are to be consumed and were granted to nobody;
 	// nil when there is no consumer at all.
 	Uncovered []string
@@ -63,7 +65,7 @@ func (c *Core) status(now time.Duration) Status {
 
 func (e *Entry) status() ExchangeStatus {
 	s := ExchangeStatus{
-		Generation: e.Generation, Changing: e.Next != nil, Moves: e.Moves, Owners: make(map[string][]string),
+		Generation: e.Generation, Changing: e.Next != nil, Paused: e.Paused, Moves: e.Moves, Owners: make(map[string][]string),
 	}
 	for _, proxy := range sortedKeys(e.Grants) {
 		ids := maps.Clone(e.Grants[proxy])

@@ -31,6 +31,7 @@ type work struct {
 	due     map[string]time.Duration
 	closing map[string]uint64
 	effect  effect
+	barrier barrier
 	// unreported is since when no proxy reports the exchange; 0 = some does.
 	unreported time.Duration
 }
@@ -141,6 +142,9 @@ func (l *lead) open(proxy string) []string {
 // layoutChanged notes that the layout is another one since a version.
 func (w *work) layoutChanged(e *Entry, version uint64) {
 	w.routed, w.relaid = 0, version
+	if !e.Paused {
+		w.barrier = barrier{retry: w.barrier.retry}
+	}
 	for queue := range w.due {
 		if !slices.ContainsFunc(e.Old, func(o OldShard) bool { return o.Queue == queue && o.Phase == Unbound }) {
 			delete(w.due, queue)

@@ -1,0 +1,5 @@
+//go:build !race
+
+package coordination
+
+const simSeedsDefault = 1000

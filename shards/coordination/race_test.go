@@ -1,0 +1,6 @@
+//go:build race
+
+package coordination
+
+// The race detector makes everything several times slower.
+const simSeedsDefault = 100
