@@ -271,12 +271,7 @@ func TestCoordinationHomeDown(t *testing.T) {
 		storeSoon(t, all, standIn)
 		hears(t, all, fault.what)
 		require.NoError(t, fault.heal())
-		defer func() {
-			if t.Failed() {
-				t.Logf("HOME %s\n%s\nOTHER %s\n%s", home.Name, home.LogTail(60), nodes[0].Name, nodes[0].LogTail(60))
-			}
-		}()
-		awaitRunning(t, nodes[0], len(nodes))
+		rejoin(t, home, nodes)
 		eventually(t, "a leader on the proper queue", func() string {
 			for _, v := range all {
 				if v.is(func() bool { return v.leads && !v.standsIn() && v.state == standIn }) {

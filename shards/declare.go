@@ -57,7 +57,7 @@ func (t *Topology) prepareNew(ctx context.Context, x *Exchange, d ExchangeSpec) 
 	defer x.work.unlock()
 	t.publish(x, unknownState)
 	plan := DeclarePlan{Type: directType}
-	if versionAtLeast(version, 4, 3) {
+	if versionAtLeast(version, 4, 3) && !x.Policy().Definition.placesItself() {
 		plan.Type = ModulusHash
 	} else {
 		if d.AlternateExchange == "" {

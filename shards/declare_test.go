@@ -45,6 +45,14 @@ func TestPrepareDeclare(t *testing.T) {
 		}, {
 			name: "new, native, pattern", pattern: "x", version: "4.3.6", declare: ExchangeSpec{Type: ModulusHash}, want: DeclarePlan{Type: ModulusHash},
 		}, {
+			name: "new, hashed on what the native type cannot", version: "4.3.6", def: Definition{HashOn: HashOn{Source: OnMessageID}},
+			declare: ExchangeSpec{Type: ModulusHash}, want: DeclarePlan{Type: "direct", AddAlternate: "x.unsharded"},
+			wantThere: &ExchangeSpec{Name: "x", Type: "direct", AlternateExchange: "x.unsharded"},
+		}, {
+			name: "new, fed by another one, which the native type does not see", version: "4.3.6", def: Definition{FedBy: []string{"y"}},
+			declare: ExchangeSpec{Type: ModulusHash}, want: DeclarePlan{Type: "direct", AddAlternate: "x.unsharded"},
+			wantThere: &ExchangeSpec{Name: "x", Type: "direct", AlternateExchange: "x.unsharded"},
+		}, {
 			name: "native", exists: &ExchangeSpec{Type: ModulusHash}, declare: ExchangeSpec{Type: ModulusHash},
 			want: DeclarePlan{Type: ModulusHash},
 		}, {

@@ -152,3 +152,9 @@ func plainNumbers(arguments map[string]any) map[string]any {
 	}
 	return plain
 }
+
+// placesItself reports whether the policy asks for a placement that the broker's
+// own x-modulus-hash cannot give: then a new exchange is ours on every version.
+func (d *Definition) placesItself() bool {
+	return d.HashOn.Source != OnRoutingKey || len(d.FedBy) > 0
+}

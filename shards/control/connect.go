@@ -15,7 +15,7 @@ var errNoNodes = errors.New("there are no nodes")
 // that they spread; after a loss each one goes on with the next node.
 func (t *Transport) run() {
 	defer close(t.events)
-	first, delay, told := rand.IntN(1<<16), firstDelay, false
+	first, delay, refused, told := rand.IntN(1<<16), firstDelay, noRightsDelay, false
 	for t.ctx.Err() == nil {
 		s, used, err := t.connectAny(first)
 		if err == nil {
@@ -24,13 +24,14 @@ func (t *Transport) run() {
 			err = s.serve()
 			told = false
 			if time.Since(s.began) > steady {
-				delay = firstDelay
+				delay, refused = firstDelay, noRightsDelay
 			}
 		}
 		t.failed(err, &told)
 		pause := jitter(delay)
 		if errors.Is(err, coordination.ErrNoRights) {
-			pause = noRightsDelay
+			pause = jitter(refused)
+			refused = min(2*refused, noRightsMax)
 		}
 		if !t.pause(pause) {
 			return

@@ -31,8 +31,11 @@ const (
 	requestTimeout = 2 * time.Second
 	// storeTimeout is longer: a confirm waits for the broker's disk.
 	storeTimeout = 5 * time.Second
-	// noRightsDelay is the pause before the broker is asked again what it refused.
-	noRightsDelay = 30 * time.Second
+	// noRightsDelay is the pause before the broker is asked again for what it has
+	// refused for lack of rights. It doubles, up to noRightsMax: the broker logs an
+	// error each time, and an operator may never see to it.
+	noRightsDelay = 5 * time.Second
+	noRightsMax   = 30 * time.Second
 	// steady is how long a connection must have lasted for its loss not to count as
 	// another failure in a row.
 	steady = 5 * time.Second

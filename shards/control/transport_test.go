@@ -234,7 +234,7 @@ func TestTransportRights(t *testing.T) {
 	within(t, func(t *testing.T, h *hub) {
 		h.refused = true
 		v := h.voice()
-		pass(noRightsDelay - time.Second)
+		pass(time.Second)
 		require.Equal(t, "disconnected", v.story())
 		require.ErrorIs(t, v.Err(), coordination.ErrNoRights)
 		for _, err := range []error{v.Send(t.Context(), nil), v.Store(t.Context(), nil)} {
@@ -243,13 +243,23 @@ func TestTransportRights(t *testing.T) {
 			var refused *shards.BrokerError
 			require.ErrorAs(t, err, &refused)
 		}
-		pass(10 * noRightsDelay)
+		pass(10 * noRightsMax)
 		require.Len(t, v.warnings, 1)
 		require.Contains(t, v.warnings[0], `configure, write, read on ^shardmq\.`)
 		h.do(func() { h.refused = false })
-		pass(noRightsDelay)
+		pass(noRightsMax * 3 / 2)
 		require.Equal(t, "connected, elected ", v.story())
 		require.NoError(t, v.Err())
+
+		// Rights that are taken away for a moment are missed for a moment.
+		h.do(func() { h.refused = true })
+		h.cut()
+		pass(2 * time.Second)
+		require.Contains(t, v.story(), "disconnected")
+		require.ErrorIs(t, v.Err(), coordination.ErrNoRights)
+		h.do(func() { h.refused = false })
+		pass(noRightsDelay * 3 / 2)
+		require.Equal(t, "connected, elected ", v.story())
 		v.close(t)
 	})
 }

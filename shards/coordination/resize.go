@@ -10,7 +10,13 @@ import (
 // was reconfigured. One that a proxy brings along counts unless it was superseded:
 // proxies that reload one after the other, or start with a file that is out of
 // date, do not undo a change, unless all want it.
+//
+// While a shard is being deleted nothing is adopted: should it be wanted again, it
+// is to be made anew when it is gone for sure, and nobody consumes it before.
 func (c *Core) judge(exchange string) {
+	if w := c.lead.works[exchange]; w != nil && w.effect.id != 0 && w.effect.kind == RemoveEffect {
+		return
+	}
 	for _, m := range c.live() {
 		r, ok := m.report[exchange]
 		if !ok || len(r.Want.Shards) == 0 {
@@ -238,7 +244,11 @@ func (c *Core) Done(now time.Duration, id uint64, exchange string, o Outcome) {
 	if e == nil || w == nil || w.effect.id != id {
 		return
 	}
+	removing := w.removing() != nil
 	w.effect.id = 0
+	if removing && c.leading() {
+		c.balance(exchange)
+	}
 	if o.Err != nil {
 		if w.effect.backoff.pause == 0 {
 			c.log("shards cannot be changed yet", "exchange", exchange, "error", o.Err)
@@ -251,6 +261,7 @@ func (c *Core) Done(now time.Duration, id uint64, exchange string, o Outcome) {
 		c.finished(exchange, e, w, o)
 	}
 	if c.leading() {
+		c.decide([]string{exchange}) // what waited for this
 		c.tickLayouts()
 	}
 }

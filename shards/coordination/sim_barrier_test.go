@@ -17,8 +17,8 @@ type simTraffic struct {
 	first   map[string]int // per key, the number delivered last for the first time
 	// tainted are proxies whose messages may be overtaken: they were away for longer
 	// than a leader waits.
-	tainted              map[string]bool
-	published, delivered int
+	tainted                      map[string]bool
+	passed, published, delivered int
 }
 
 type simMessage struct {
@@ -58,7 +58,7 @@ func (p *simProxy) publishing() {
 	if !p.w.barrier {
 		return
 	}
-	p.later(150*time.Millisecond+p.w.some(200), func() {
+	p.later(20*time.Millisecond+p.w.some(100), func() {
 		p.publish()
 		p.publishing()
 	})
@@ -74,7 +74,11 @@ func (p *simProxy) publish() {
 	m := simMessage{from: p.id, key: p.id + "/" + strconv.Itoa(k), n: p.pub.sent[k]}
 	queue := p.routes[(k+len(p.routes)/2)%len(p.routes)].Queue
 	p.pub.onWay++
-	p.pub.arrival = max(p.pub.arrival, w.now+w.some(30))
+	wait := w.some(30)
+	if w.rnd.IntN(20) == 0 {
+		wait = w.some(1500) // the broker is busy
+	}
+	p.pub.arrival = max(p.pub.arrival, w.now+wait)
 	w.after(p.pub.arrival-w.now, func() {
 		p.pub.onWay--
 		if !w.bound[queue] {
@@ -139,7 +143,7 @@ func (w *simWorld) feed(queue string, p *simProxy, c *simConsumer) {
 		if !attached {
 			return
 		}
-		if waiting := w.traffic.queues[queue]; len(waiting) > 0 && !w.owes(queue, p, c) {
+		if waiting := w.traffic.queues[queue]; len(waiting) > 0 && w.owed(queue, p, c) < 5 {
 			w.traffic.queues[queue] = waiting[1:]
 			w.give(waiting[0], queue, p, c)
 		}
@@ -155,38 +159,52 @@ func (w *simWorld) give(m simMessage, queue string, p *simProxy, c *simConsumer)
 			w.failf("message %d of %s comes behind %d", m.n, m.key, w.traffic.first[m.key])
 		}
 		w.traffic.first[m.key] = max(m.n, w.traffic.first[m.key])
+		w.checkSettled(m, queue)
 	}
 	m.redelivered = true
-	w.traffic.unacked = append(w.traffic.unacked, simUnacked{m, queue, p, c.id})
+	given := simUnacked{m, queue, p, c.id}
+	w.traffic.unacked = append(w.traffic.unacked, given)
 	settle := w.some(20)
 	if w.rnd.IntN(100) == 0 {
 		settle = w.some(1500)
 	}
 	p.later(settle, func() {
-		w.traffic.unacked = slices.DeleteFunc(w.traffic.unacked, func(u simUnacked) bool {
-			return u.queue == queue && u.proxy == p && u.consumer == c.id
-		})
+		w.traffic.unacked = slices.DeleteFunc(w.traffic.unacked, func(u simUnacked) bool { return u == given })
 	})
 }
 
-// owes reports whether a consumer has a message of a queue.
-func (w *simWorld) owes(queue string, p *simProxy, c *simConsumer) bool {
-	return slices.ContainsFunc(w.traffic.unacked, func(u simUnacked) bool {
-		return u.queue == queue && u.proxy == p && u.consumer == c.id
-	})
+// checkSettled: when a message is delivered for the first time no earlier one of its
+// key is still out that was in another shard.
+func (w *simWorld) checkSettled(m simMessage, queue string) {
+	for _, u := range w.traffic.unacked {
+		if u.key == m.key && u.n < m.n && u.queue != queue && !w.traffic.tainted[m.from] && !w.exempt(u.proxy) {
+			w.failf("message %d of %s is delivered while %d, given to %s/%d from %s, is not settled", m.n, m.key, u.n, u.proxy.id, u.consumer, u.queue)
+		}
+	}
+}
+
+// owed is how many messages of a queue a consumer has.
+func (w *simWorld) owed(queue string, p *simProxy, c *simConsumer) (n int) {
+	for _, u := range w.traffic.unacked {
+		if u.queue == queue && u.proxy == p && u.consumer == c.id {
+			n++
+		}
+	}
+	return n
 }
 
 // requeue takes back what a proxy's clients have not settled: their connections
 // are gone.
 func (w *simWorld) requeue(p *simProxy) {
-	kept := w.traffic.unacked[:0]
-	for _, u := range w.traffic.unacked {
+	var kept []simUnacked
+	for _, u := range slices.Backward(w.traffic.unacked) {
 		if u.proxy == p {
 			w.traffic.queues[u.queue] = slices.Insert(w.traffic.queues[u.queue], 0, u.simMessage)
 		} else {
 			kept = append(kept, u)
 		}
 	}
+	slices.Reverse(kept)
 	w.traffic.unacked = kept
 }
 

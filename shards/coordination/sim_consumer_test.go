@@ -73,7 +73,7 @@ func (p *simProxy) release(c *simConsumer, queue string) {
 	switch {
 	case c.closed || c.on[queue] || slices.Contains(c.aimed, queue):
 		return
-	case p.w.owes(queue, p, c):
+	case p.w.owed(queue, p, c) > 0:
 		p.later(5*time.Millisecond, func() { p.release(c, queue) })
 		return
 	}

@@ -171,6 +171,9 @@ func (p *simProxy) do(out Output) (applied bool) {
 	case SeenOutput:
 	case LogOutput:
 		w.logf("%s: %s %v", p.id, out.Text, out.Fields)
+		if out.Text == "publishes go by other shards now, and go on" {
+			w.traffic.passed++
+		}
 		if out.Text == "proxy is gone" {
 			w.lost[out.Fields[1].(string)] = w.now
 			w.taint(out.Fields[1].(string))

@@ -38,6 +38,8 @@ func TestSimulation(t *testing.T) {
 
 type simSummary struct {
 	runs, removed int
+	passed        int
+	messages      int
 	moves         uint64
 	terms         uint64
 }
@@ -45,12 +47,15 @@ type simSummary struct {
 func (s *simSummary) add(o simSummary) {
 	s.runs += o.runs
 	s.removed += o.removed
+	s.passed += o.passed
+	s.messages += o.messages
 	s.moves += o.moves
 	s.terms += o.terms
 }
 
 func (s simSummary) String() string {
-	return fmt.Sprintf("%d runs: %d elections, %d moves, %d shards removed", s.runs, s.terms, s.moves, s.removed)
+	return fmt.Sprintf("%d runs: %d elections, %d moves, %d shards removed, %d barriers passed, %d messages",
+		s.runs, s.terms, s.moves, s.removed, s.passed, s.messages)
 }
 
 // playSeed plays one run.
@@ -66,7 +71,7 @@ func playSeed(t *testing.T, seed uint64, verbose bool) simSummary {
 	if verbose {
 		t.Logf("seed %d\n%s", seed, w.trace.String())
 	}
-	sum := simSummary{runs: 1, removed: w.removed}
+	sum := simSummary{runs: 1, removed: w.removed, passed: w.traffic.passed, messages: w.traffic.delivered}
 	if c := w.leadingCore(); c != nil {
 		sum.terms = c.known.Term
 		if e := c.known.Exchanges[simExchange]; e != nil {
@@ -127,7 +132,6 @@ func (w *simWorld) peace(want *Spec) {
 	w.run(w.quietAt + 15*time.Second)
 	w.logf("%s", w.assignment())
 	w.checkCovered()
-	w.checkBalanced()
 	w.checkShards(*want)
 	w.checkTraffic()
 	for limit := w.now + 2*time.Minute; w.now < limit && w.leavingShards() > 0; {
@@ -137,6 +141,7 @@ func (w *simWorld) peace(want *Spec) {
 		w.failf("%d shards of former sets stay", n)
 	}
 	w.run(w.now + 3*time.Second) // what the last of them leaves to share out
+	w.checkBalanced()
 	applies := w.applies
 	w.run(w.now + 5*time.Second)
 	if w.applies != applies {
@@ -188,6 +193,10 @@ func (w *simWorld) trouble(want *Spec) {
 	p := w.randomProxy()
 	if p == nil {
 		w.start(*want)
+		return
+	}
+	if w.barrier && w.rnd.IntN(4) == 0 {
+		w.reload(want)
 		return
 	}
 	switch w.rnd.IntN(18) {
