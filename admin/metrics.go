@@ -45,6 +45,7 @@ var (
 	shardsLive      = desc("shards_live", "Shards of the exchange that publishes go to.", exchangeLabels...)
 	shardsUncovered = desc("shards_uncovered", "Shards granted to no consumer of any proxy, though there are consumers.", exchangeLabels...)
 	shardMoves      = desc("shard_moves_total", "How often a shard went from one consumer to another, over all proxies.", exchangeLabels...)
+	catchAll        = desc("catch_all_messages_total", "Messages this proxy delivered that had no shard key, for they had not been published through a proxy; a lower bound.", exchangeLabels...)
 	generation      = desc("shard_generation", "The number of the shard set that publishes go by; it grows when the set changes.", exchangeLabels...)
 	skew            = desc("shard_skew_ratio", "Ready messages of the fullest shard by the mean of all; 1 is even.", exchangeLabels...)
 	consumers       = desc("consumers", "Client consumers of this proxy on the exchange.", exchangeLabels...)
@@ -57,7 +58,7 @@ var (
 // all lists the descriptions, in the order of docs/metrics.md.
 var all = []metric{
 	buildInfo, connections, accepted, refused, nodeUp, nodeConnections, leader, led, term, proxies,
-	shardsThere, shardsLive, shardsUncovered, shardMoves, generation, skew, consumers, omitted, shardReady, shardConsumers,
+	shardsThere, shardsLive, shardsUncovered, shardMoves, catchAll, generation, skew, consumers, omitted, shardReady, shardConsumers,
 }
 
 // metric describes one metric.
@@ -162,6 +163,7 @@ func (e *exporter) exchange(vhost string, x *shards.ExchangeSnapshot) {
 	e.gauge(shardsLive, float64(live), labels...)
 	e.gauge(shardsUncovered, float64(len(x.Uncovered)), labels...)
 	e.counter(shardMoves, float64(x.Moves), labels...)
+	e.counter(catchAll, float64(x.Unsharded), labels...)
 	e.gauge(generation, float64(x.Generation), labels...)
 	e.gauge(consumers, float64(x.Consumers), labels...)
 	if ratio, known := skewOf(x.Shards); known {

@@ -111,7 +111,7 @@ func TestFullFile(t *testing.T) {
 		OnNodeDown: shards.Keep, HashOn: shards.HashOn{Source: shards.OnCorrelationID},
 	}, p.Definition)
 	require.Equal(t, shards.Definition{
-		Shards: 6, Ordered: true, HashOn: shards.HashOn{Source: shards.OnHeader, Header: "tenant"},
+		Shards: 6, Ordered: true, Barrier: true, HashOn: shards.HashOn{Source: shards.OnHeader, Header: "tenant"},
 		QueueArguments: map[string]any{
 			"x-queue-type": "quorum", "x-max-length": int64(1_000_000), "x-single-active-consumer": true,
 			"x-dead-letter-exchange": "feed.dead", "x-dead-letter-routing-key": "1",

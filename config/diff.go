@@ -46,6 +46,9 @@ func Diff(before, after *Config) Changes {
 // Empty reports whether nothing is different.
 func (c Changes) Empty() bool { return len(c.Policies) == 0 && len(c.Nodes) == 0 }
 
+// Same reports whether two configurations say the same.
+func Same(a, b *Config) bool { return Diff(a, b).Empty() && NeedRestart(a, b) == nil }
+
 // NeedRestart lists the keys in which two configurations differ and that are
 // read at start only, by their path.
 func NeedRestart(before, after *Config) []string {
@@ -94,6 +97,7 @@ func describePolicy(p *shards.Policy) described {
 		{"definition.hash-on", describeHashOn(&d.HashOn)},
 		{"definition.consumers", d.Consumers.String()},
 		{"definition.max-consumers-per-shard", onlyOne},
+		{"definition.order-barrier", fmt.Sprint(d.Barrier)},
 		{"definition.on-node-down", d.OnNodeDown.String()},
 		{"definition.exchange-type", cmp.Or(d.ExchangeType, "the exchange's own")},
 		{"definition.fed-by", fmt.Sprintf("%q", d.FedBy)},

@@ -150,6 +150,13 @@ func duration(dst *time.Duration) scalar {
 	}}
 }
 
+// truth is true or false.
+func truth(dst *bool) scalar {
+	s := oneOf(func(v string) { *dst = v == "true" }, "true", "false")
+	s.any = true
+	return s
+}
+
 // oneOf is one of a few words.
 func oneOf(set func(string), words ...string) scalar {
 	want := strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]

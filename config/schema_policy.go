@@ -48,6 +48,7 @@ func definition(d *shards.Definition) object {
 			{"hash-on", "the routing key", hashOn(&d.HashOn)},
 			{"consumers", "balanced", oneOf(func(v string) { d.Consumers, _ = shards.ParseConsumerMode(v) }, "balanced", "one")},
 			{"max-consumers-per-shard", "unlimited", onlyOne(&d.Ordered)},
+			{"order-barrier", "false", truth(&d.Barrier)},
 			{"on-node-down", "reroute", oneOf(func(v string) { d.OnNodeDown, _ = shards.ParseNodeDown(v) }, "reroute", "keep")},
 			{"exchange-type", "the exchange's own", oneOf(func(v string) { d.ExchangeType = v }, shards.ModulusHash)},
 			{"fed-by", "none", list{example: "[uploads]", item: func() shape {

@@ -116,37 +116,3 @@ func TestClusterSpread(t *testing.T) {
 		})
 	}
 }
-
-// TestClusterQuorum: shards that are quorum queues go on without a node.
-func TestClusterQuorum(t *testing.T) {
-	t.Parallel()
-	e, nodes := cluster(t, true)
-	const shards = 4
-	f := e.fleet(fleetOptions{
-		proxies: 2, nodes: nodes, exchange: "images", fixed: shards, heartbeat: 2 * time.Second,
-		more: ", queue-arguments: {x-queue-type: quorum}", upstream: quickDial,
-	})
-	f.faulty.Store(true)
-	w := f.watch(e.url, f.shards(shards, 0))
-	l := newLedger()
-	l.nodeFaults = true
-	c := f.crowd(l, 1)
-	for i := range 3 {
-		c.join(i%2, 50, prompt{})
-	}
-	w.await("owners", even(3))
-	p := f.pump(l, pumpOptions{publishers: 2, keys: 10, every: 150 * time.Millisecond, persistent: true, ahead: 5000})
-	p.everyKey(3)
-	require.NoError(t, nodes[2].Kill())
-	p.everyKey(5)
-	w.await("owners without a node", covered)
-	l.awaitConsumed(t)
-	require.NoError(t, nodes[2].Restart(t.Context()))
-	awaitRunning(t, nodes[0], 3)
-	p.everyKey(3)
-	w.await("owners", covered)
-	p.stop()
-	l.awaitConsumed(t)
-	eventually(t, "empty shards", func() string { return messagesLeft(e, w.shards) })
-	l.require(f, w)
-}

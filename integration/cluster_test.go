@@ -2,7 +2,6 @@ package integration
 
 import (
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"time"
 
@@ -49,63 +48,61 @@ func TestClusterRandomBalancer(t *testing.T) {
 }
 
 // TestClusterNodeKilled: a node is killed and comes back. Its shards' messages wait for it; new messages go to the
-// shards of the other nodes (reroute) or are refused (keep); no confirmed message is lost.
+// shards of the other nodes (reroute) or are refused (keep); shards that are quorum queues go on without it; no confirmed
+// message is lost. Consumers that come meanwhile get their share.
 func TestClusterNodeKilled(t *testing.T) {
 	t.Parallel()
-	bothWays(t, func(t *testing.T, loads []*clusterLoad, nodes []*rig.Node) {
-		require.NoError(t, nodes[2].Kill())
-		whileDown(t, loads)
-		require.NoError(t, nodes[2].Restart(t.Context()))
-	})
+	withoutNode(t, func(node *rig.Node) error { return node.Kill() },
+		func(node *rig.Node) error { return node.Restart(t.Context()) })
 }
 
 // TestClusterNodePaused: a node hangs, so that only heartbeats tell, long enough for the others to go on without it;
 // when it comes round it finds itself in the minority and starts anew.
 func TestClusterNodePaused(t *testing.T) {
 	t.Parallel()
-	bothWays(t, func(t *testing.T, loads []*clusterLoad, nodes []*rig.Node) {
-		require.NoError(t, nodes[2].Pause())
-		awaitRunning(t, nodes[0], 2)
-		whileDown(t, loads)
-		require.NoError(t, nodes[2].Resume())
-		awaitRunning(t, nodes[0], 3)
-	})
+	withoutNode(t, (*rig.Node).Pause, (*rig.Node).Resume)
 }
 
-// bothWays puts load on an exchange with on-node-down: reroute and on one with keep, has a node fail and come back, and
-// checks both.
-func bothWays(t *testing.T, fail func(*testing.T, []*clusterLoad, []*rig.Node)) {
+// withoutNode puts load on an exchange with on-node-down: reroute, on one with keep and on one of quorum queues, has a
+// node go and come back, and checks all of them.
+func withoutNode(t *testing.T, leave, comeBack func(*rig.Node) error) {
 	t.Helper()
 	e, nodes := cluster(t, true)
 	var loads []*clusterLoad
-	for _, word := range []string{"reroute", "keep"} {
+	for _, o := range []fleetOptions{
+		{more: ", on-node-down: reroute"},
+		{more: ", on-node-down: keep"},
+		{fixed: 4, more: ", queue-arguments: {x-queue-type: quorum}"},
+	} {
 		own := *e
 		var err error
 		own.vhost, err = trio.vhosts.take(t.Context(), nodes[0])
 		require.NoError(t, err)
 		own.url = nodes[0].URL + "/" + own.vhost
-		loads = append(loads, newClusterLoad(t, &own, fleetOptions{nodes: nodes, more: ", on-node-down: " + word}))
+		o.nodes = nodes
+		loads = append(loads, newClusterLoad(t, &own, o))
 	}
 	for _, r := range loads {
 		r.awaitCovered()
 		r.p.everyKey(3)
 	}
-	fail(t, loads, nodes)
+	require.NoError(t, leave(nodes[2]))
+	awaitRunning(t, nodes[0], 2)
+	for _, r := range []*clusterLoad{loads[0], loads[2]} {
+		r.p.everyKey(5)
+	}
+	loads[1].l.progress(t, 50)
+	for _, r := range loads {
+		r.w.await("a consumer of every shard on the other nodes", covered)
+		r.c.join(1, 50, prompt{})
+	}
+	require.NoError(t, comeBack(nodes[2]))
+	rejoin(t, nodes)
 	for _, r := range loads {
 		r.awaitCovered()
 		r.p.everyKey(3)
 		r.require()
 	}
-}
-
-// whileDown: with a node down, reroute takes every key; with both, the other nodes' shards are consumed.
-func whileDown(t *testing.T, loads []*clusterLoad) {
-	t.Helper()
-	loads[0].p.everyKey(5)
-	for _, r := range loads {
-		r.w.await("a consumer of every shard on the other nodes", each(1))
-	}
-	loads[1].l.progress(t, 50)
 }
 
 // TestClusterLinkHeld: one proxy of two cannot reach one node of three; connections to it hang. What it gives up, the
@@ -127,28 +124,6 @@ func TestClusterLinkHeld(t *testing.T) {
 	r.w.more(int(12 * time.Second / lookEvery)) // two heartbeats of the control connection, and more
 	r.p.everyKey(5)
 	path.hold(false)
-	r.awaitCovered()
-	r.p.everyKey(3)
-	r.require()
-}
-
-// TestClusterNewcomers: consumers that come while a node is down get their share, and keep it fair when it is back.
-func TestClusterNewcomers(t *testing.T) {
-	t.Parallel()
-	e, nodes := cluster(t, true)
-	r := newClusterLoad(t, e, fleetOptions{nodes: nodes})
-	r.awaitCovered()
-	require.NoError(t, nodes[2].Kill())
-	r.p.everyKey(3)
-	var coming sync.WaitGroup
-	var failed error
-	coming.Go(func() { failed = nodes[2].Restart(t.Context()) })
-	for i := range 2 {
-		r.c.join(i, 20, prompt{})
-	}
-	coming.Wait()
-	require.NoError(t, failed)
-	awaitRunning(t, nodes[0], 3)
 	r.awaitCovered()
 	r.p.everyKey(3)
 	r.require()

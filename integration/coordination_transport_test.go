@@ -271,7 +271,7 @@ func TestCoordinationHomeDown(t *testing.T) {
 		storeSoon(t, all, standIn)
 		hears(t, all, fault.what)
 		require.NoError(t, fault.heal())
-		rejoin(t, home, nodes)
+		rejoin(t, nodes)
 		eventually(t, "a leader on the proper queue", func() string {
 			for _, v := range all {
 				if v.is(func() bool { return v.leads && !v.standsIn() && v.state == standIn }) {

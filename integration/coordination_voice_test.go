@@ -240,28 +240,3 @@ func (e *env) standIns(nodes []*rig.Node) string {
 	}
 	return ""
 }
-
-// rejoin waits until a node is back in its cluster. One that was paused may come back without noticing that the others
-// have given it up; RabbitMQ leaves it at that, whatever cluster_partition_handling says, until an operator restarts it.
-func rejoin(t *testing.T, node *rig.Node, nodes []*rig.Node) {
-	t.Helper()
-	given := time.NewTimer(patience / 4)
-	defer given.Stop()
-	restarted := false
-	eventually(t, "the node's return to its cluster", func() string {
-		out, err := nodes[0].Ctl(t.Context(), "eval", "length(rabbit_nodes:all_running()).")
-		if err == nil && strings.TrimSpace(out) == fmt.Sprint(len(nodes)) {
-			return ""
-		}
-		select {
-		case <-given.C:
-			if !restarted {
-				restarted = true
-				require.NoError(t, node.Kill())
-				require.NoError(t, node.Restart(t.Context()))
-			}
-		default:
-		}
-		return fmt.Sprintf("running: %s, error: %v", out, err)
-	})
-}

@@ -49,6 +49,8 @@ func (s *session) runAsks(asks []router.Ask) {
 			if t := s.srv.topology(a.Exchange.Vhost); t != nil {
 				t.Unsettled(a.Exchange, a.Queue, a.Delta)
 			}
+		case router.AskFenced:
+			s.fenced(a.Fence)
 		case router.AskLog:
 			s.log.Warn("finding", zap.String("exchange", a.Exchange.Name), zap.String("text", a.Text))
 		default:
@@ -59,7 +61,10 @@ func (s *session) runAsks(asks []router.Ask) {
 
 // ask answers one question.
 func (s *session) ask(a router.Ask) {
-	ctx, cancel := context.WithTimeout(s.ctx, askTimeout)
+	ctx, cancel := s.ctx, context.CancelFunc(func() {})
+	if a.Kind != router.AskOpen { // the topology sees to it that a pause ends
+		ctx, cancel = context.WithTimeout(ctx, askTimeout)
+	}
 	defer cancel()
 	r := s.find(ctx, a)
 	if r.Err != nil && s.ctx.Err() == nil {
@@ -88,6 +93,8 @@ func (s *session) find(ctx context.Context, a router.Ask) (r router.Answer) {
 		t.Forget(ctx, a.Exchange)
 	case router.AskCounts:
 		r.State, r.Counts, r.Err = t.Census(ctx, a.Exchange)
+	case router.AskOpen:
+		r.Err = t.AwaitOpen(ctx, a.Exchange)
 	case router.AskJoin:
 		s.join(ctx, t, a, &r)
 	}
@@ -155,7 +162,7 @@ func (s *session) keepTime() {
 	if s.ctx.Err() != nil {
 		return
 	}
-	if s.rt.Ops() > 0 && !s.ticking {
+	if (s.rt.Ops() > 0 || s.waiting) && !s.ticking {
 		s.ticking = true
 		time.AfterFunc(tickEvery, s.tick)
 	}
@@ -180,6 +187,9 @@ func (s *session) tick() {
 	s.ticking = false
 	if s.ctx.Err() == nil {
 		s.rt.Tick()
+		if s.waiting {
+			s.rt.Beat()
+		}
 		s.after(nil)
 	}
 }
@@ -197,8 +207,14 @@ func (s *session) rotate() {
 // lend has idle consumers look where they can help out.
 func (s *session) lend() {
 	defer s.guard()
+	s.mu.Lock()
+	maxAge := lendMaxAge
+	if s.calm { // many sessions look, each at its own times: while nothing waits they share readings
+		maxAge = lendSeldom - lendMaxAge
+	}
+	s.mu.Unlock()
 	calm := true
-	s.look(s.rt.Lenders, lendMaxAge, func(x *shards.Exchange, set *shards.Set, counts []shards.Count) {
+	s.look(s.rt.Lenders, maxAge, func(x *shards.Exchange, set *shards.Set, counts []shards.Count) {
 		calm = !s.rt.Lend(x, set, counts) && calm
 	})
 	s.mu.Lock()

@@ -28,20 +28,25 @@ func (e *dialError) Error() string {
 // dial connects to the preferred node, or to the next one when that fails. The dial timeout is shared out, so that a node
 // that swallows packets leaves time for the others. The reader holds the beginning of the broker's connection.start: a forwarder in front
 // of a broker that is down accepts all the same, and a broker that hangs does, so a node counts as reached once it has said something.
+// The client is counted at the node that is returned.
 func (s *server) dial(ctx context.Context) (*reader, *node, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.DialTimeout)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
-	order := s.preferred()
+	order := s.choose()
 	failed := &dialError{}
 	if len(order) == 0 {
 		failed.tried = []string{noneKnown}
 	}
 	for i, n := range order {
+		if i > 0 {
+			n.clients.Add(1)
+		}
 		in, err := n.reach(ctx, time.Until(deadline)/time.Duration(len(order)-i))
 		if err == nil {
 			return in, n, nil
 		}
+		n.clients.Add(-1)
 		if ctx.Err() != nil && ctx.Err() != context.DeadlineExceeded {
 			return nil, nil, fmt.Errorf("dial %s: %w", n.Address, context.Cause(ctx))
 		}
@@ -49,6 +54,18 @@ func (s *server) dial(ctx context.Context) (*reader, *node, error) {
 		failed.tried = append(failed.tried, fmt.Sprintf("%s: %v", n.Address, err))
 	}
 	return nil, nil, failed
+}
+
+// choose is preferred, with the client counted at the first node before anybody else chooses: clients that come all at once must not all take
+// the node that has the fewest before any of them is through.
+func (s *server) choose() []*node {
+	s.choosing.Lock()
+	defer s.choosing.Unlock()
+	order := s.preferred()
+	if len(order) > 0 {
+		order[0].clients.Add(1)
+	}
+	return order
 }
 
 // preferred lists the nodes in the order they are tried: those that have just failed, or that the control connections have lost, last;

@@ -68,6 +68,20 @@ func TestDialTakesTheNodeWithFewestClients(t *testing.T) {
 	require.Equal(t, b.Address, reached(t, s))
 }
 
+// Clients that come all at once find each other counted, before any of them is through.
+func TestDialCountsBeforeItConnects(t *testing.T) {
+	dead := deadNode(t)
+	s := newServer(Options{Nodes: []Node{dead, answering(t, "x"), answering(t, "x")}})
+	for range 4 {
+		reached(t, s)
+	}
+	var clients []int64
+	for _, n := range s.upstreams() {
+		clients = append(clients, n.clients.Load())
+	}
+	require.Equal(t, []int64{0, 2, 2}, clients)
+}
+
 func TestPreferredNodes(t *testing.T) {
 	nodes := []Node{{Address: "a:1", Zone: "west"}, {Address: "b:1", Zone: "east"}, {Address: "c:1", Zone: "east"}, {Address: "d:1"}}
 	for _, c := range []struct {

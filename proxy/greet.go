@@ -42,7 +42,6 @@ func (s *session) greet() bool {
 		s.turnAway()
 		return false
 	}
-	n.clients.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.in, s.broker, s.node = in, in.conn, n

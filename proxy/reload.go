@@ -100,9 +100,7 @@ func (s *server) update(ctx context.Context, change func(now *setup) *setup) {
 	}
 	s.mu.Unlock()
 	for _, v := range vhosts {
-		any(v.topology).(interface {
-			Reconfigure(*shards.Policies, []shards.Broker)
-		}).Reconfigure(next.policies, s.connections(v, next.nodes))
+		v.topology.Reconfigure(next.policies, s.connections(v, next.nodes))
 	}
 	s.startTopologies(ctx)
 }

@@ -24,6 +24,7 @@ type server struct {
 	tagPrefix string
 	current   atomic.Pointer[setup]
 	updating  sync.Mutex // held while one setup replaces another
+	choosing  sync.Mutex // held while a node is chosen for a client
 
 	mu       sync.Mutex // nothing else of the proxy's is locked under it
 	sessions map[*session]struct{}
@@ -33,6 +34,8 @@ type server struct {
 	refused atomic.Uint64  // clients that no node could be reached for
 	running sync.WaitGroup // sessions
 	nextID  atomic.Uint64
+
+	nextFence atomic.Uint64
 }
 
 // Run serves until ctx is cancelled, then drains: it stops accepting, sends every client connection.close 320, and

@@ -61,6 +61,7 @@ type session struct {
 	lending  bool
 	calm     bool // the last look has found no message that waits
 	gone     struct{ client, broker bool }
+	fences   map[uint64]*fenceWait
 
 	endCause atomic.Pointer[error] // why the session ends
 	silent   bool                  // no line in the log
@@ -182,6 +183,7 @@ func (s *session) breathe(d *relay) error {
 	defer s.mu.Unlock()
 	for (s.rt.HeldBytes() > router.HeldLimit || s.rt.PendingDown() > router.HeldLimit) && !s.gone.broker && s.ctx.Err() == nil {
 		s.waiting = true
+		s.keepTime()
 		s.changed.Wait()
 	}
 	s.waiting = false

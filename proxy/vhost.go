@@ -33,6 +33,7 @@ func (s *server) newVhost(name string, now *setup) *vhost {
 		ConnectTimeout: s.o.DialTimeout, Log: zapLogger{s.log.Sugar()},
 	})
 	v.topology.Coordinate(v.members)
+	v.topology.FenceBy(s.fence)
 	return v
 }
 

@@ -1,6 +1,7 @@
 package router_test
 
 import (
+	"encoding/binary"
 	"maps"
 	"slices"
 	"testing"
@@ -23,7 +24,7 @@ type busy struct {
 func newBusy(t testing.TB) *busy {
 	b := &busy{rig: rig{cluster: newCluster()}}
 	var policies []*shards.Policy
-	all := []string{"images", "phash", "header"}
+	all := []string{"images", "phash", "header", "barrier"}
 	for _, name := range all {
 		d := shards.Definition{ShardsPerNode: 4}
 		switch name {
@@ -31,6 +32,8 @@ func newBusy(t testing.TB) *busy {
 			d.Hash = shards.HashPhash2
 		case "header":
 			d.HashOn = shards.HashOn{Source: shards.OnHeader, Header: "user"}
+		case "barrier":
+			d.Ordered, d.Barrier = true, true
 		}
 		p, err := shards.NewPolicy(name, "/", "^"+name+"$", 0, d)
 		require.NoError(t, err)
@@ -48,7 +51,9 @@ func newBusy(t testing.TB) *busy {
 	b.asked = func(a router.Ask) { asks = append(asks, a) }
 	b.told = func(router.Ask) {}
 	b.retarget = func(uint16, uint64, shards.Target) {}
-	b.handshake("consumer_cancel_notify=true", 2)
+	b.handshake("consumer_cancel_notify=true", 3)
+	b.client(parseFrame(words("3 confirm.select")))
+	b.broker(parseFrame(words("3 confirm.select-ok")))
 	b.client(parseFrame(words("2 basic.consume queue=phash consumer-tag=unlimited")))
 	b.conn.Answer(asks[0], b.answer(asks[0]))
 	b.flush()
@@ -110,7 +115,21 @@ func hotPaths(b *busy) map[string]func() {
 			b.take()
 		}
 	}
+	confirmed := func() func() {
+		m, h := f("3 basic.publish exchange=barrier routing-key=k0"), f("3 header size=0")
+		a := f("3 basic.ack delivery-tag=1")
+		tag := uint64(0)
+		return func() {
+			tag++
+			binary.BigEndian.PutUint64(a[frames.HeadSize+4:], tag)
+			b.conn.ClientFrame(m)
+			b.conn.ClientFrame(h)
+			b.conn.BrokerFrame(a)
+			b.take()
+		}
+	}
 	return map[string]func(){
+		"publish with a barrier, confirmed":   confirmed(),
 		"publish unsharded":                   publish("1 basic.publish exchange=other routing-key=k0", "1 header size=3"),
 		"publish default exchange":            publish("1 basic.publish routing-key=some.queue", "1 header size=3"),
 		"publish sharded":                     publish("1 basic.publish exchange=images routing-key=k0", "1 header size=3 delivery-mode=2"),

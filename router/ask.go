@@ -30,6 +30,10 @@ const (
 	AskAimed
 	// AskUnsettled: deliveries of basic.get on Queue that are not settled changed by Delta. Not answered.
 	AskUnsettled
+	// AskOpen: may publishes to the exchange, which pause, go on; answered when they may, however late.
+	AskOpen
+	// AskFenced: a channel has completed Fence. Not answered.
+	AskFenced
 	// AskLog: a finding for the operator (Text). Not answered.
 	AskLog
 )
@@ -52,6 +56,7 @@ type Ask struct {
 	Lent     bool
 	Late     bool // AskReleased: the broker may not have noticed yet, for the connection was lost
 	Version  uint64
+	Fence    uint64 // AskFenced: what Fence was called with
 	Text     string
 }
 
@@ -70,6 +75,12 @@ type Answer struct {
 // changes nothing, save that a membership it brings is given back.
 func (c *Conn) Answer(a Ask, r Answer) {
 	ch := c.channel(a.Channel)
+	if a.Kind == AskOpen {
+		if ch != nil && ch.shut == a.Op {
+			c.opened(ch, r.Err)
+		}
+		return
+	}
 	if ch == nil || ch.op == nil || ch.op.id != a.Op || ch.op.answer == nil {
 		if a.Op == 0 && ch != nil && a.Kind == AskResolve {
 			c.healed(ch, a.Exchange, r)
@@ -99,6 +110,10 @@ func (c *Conn) Answer(a Ask, r Answer) {
 	}
 	if (a.Kind == AskCounts || a.Kind == AskJoin) && o.frame != nil && (r.State == nil || r.State.Set == nil) {
 		c.lost(ch, a.Exchange)
+		return
+	}
+	if a.Kind == AskCounts && o.frame != nil && r.Counts == nil {
+		c.ask(ch, o, a) // the shards changed while they were counted: what the client is told would not be true
 		return
 	}
 	o.answer(r)

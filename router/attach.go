@@ -12,7 +12,7 @@ func (c *Conn) attachFirst(ch *channel, o *op, k *consumer, r Answer) {
 	c.attachTo(ch, o, k, r, func() {
 		c.confirmConsume(ch, k) // also when there was no room for any attachment
 		k.missing()
-		c.setRotating(k, k.starved)
+		c.setRotating(k, k.turns())
 		c.finish(ch)
 	})
 }
@@ -89,7 +89,7 @@ func (k *consumer) candidates(r Answer) []string {
 	var out []string
 	for i, q := range slices.Concat(k.target.Shards, k.wish) {
 		at, ok := r.State.Covered().Index(q)
-		if !ok || at >= len(r.Counts) || !r.Counts[at].Exists || k.on(q) != nil {
+		if !ok || at >= len(r.Counts) || !r.Counts[at].Exists || k.on(q) != nil || !consumable(k.x, q) {
 			continue
 		}
 		n := r.Counts[at]

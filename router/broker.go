@@ -67,6 +67,7 @@ func (c *Conn) BrokerFrame(f frames.Frame) Verdict {
 	case frames.BasicDeliverID:
 		return c.deliver(ch, f)
 	case frames.BasicAckID, frames.BasicNackID:
+		c.confirm(ch, m, f)
 		return Forward
 	case frames.BasicReturnID:
 		var m frames.BasicReturn
@@ -123,6 +124,9 @@ func (c *Conn) deliver(ch *channel, f frames.Frame) Verdict {
 	a := c.attachmentOf(ch, d.ConsumerTag)
 	if a == nil {
 		return Forward
+	}
+	if !d.Redelivered && len(d.Exchange) > 0 { // through the default exchange shards come in turns
+		a.of.x.Delivered(a.queue, d.RoutingKey)
 	}
 	if !a.of.consume.NoAck {
 		ch.given(d.DeliveryTag, a)
@@ -201,6 +205,7 @@ func (c *Conn) swallow(ch *channel, m frames.MethodID, f frames.Frame) Verdict {
 // brokerClose passes the broker's channel.close. What the client sends on the channel from now on is dropped until its close-ok.
 func (c *Conn) brokerClose(ch *channel, f frames.Frame) Verdict {
 	ch.state = chanClosingBroker
+	c.unfence(ch)
 	ch.down = content{}
 	ch.deferred = nil
 	v := Forward
@@ -271,9 +276,11 @@ func (c *Conn) brokerClosingProxy(ch *channel, m frames.MethodID) Verdict {
 	switch m {
 	case frames.ChannelCloseID: // both at once
 		c.sendUp(ch, &frames.ChannelCloseOk{})
+		c.unfence(ch)
 		c.forgetConsumers(ch)
 	case frames.ChannelCloseOkID:
 		ch.brokerOK = true
+		c.unfence(ch)
 		c.forgetConsumers(ch) // only now has the broker taken back what they had
 		c.closed(ch)
 	}

@@ -54,11 +54,14 @@ type channel struct {
 	pending []byte    // routing key, for hashed
 
 	op        *op
-	held      []byte           // whole client frames that wait, in order
-	resuming  bool             // held frames are being decided on
-	heldWork  bool             // among them is one whose effect outlives the channel
-	heldBack  bool             // a get or tx method is among them: acknowledgements do not overtake it
-	heldClose bool             // the client's channel.close is among them
+	held      []byte // whole client frames that wait, in order
+	shut      uint64 // the question that the first held frame, a publish that pauses, waits for; 0: none
+	resuming  bool   // held frames are being decided on
+	heldWork  bool   // among them is one whose effect outlives the channel
+	heldBack  bool   // a get or tx method is among them: acknowledgements do not overtake it
+	heldClose bool   // the client's channel.close is among them
+	fences    fencing
+	confirms  confirms
 	native    *shards.Exchange // the broker's own x-modulus-hash last published to
 	asked     *shards.Exchange // just looked at, for the frame being decided on
 	unsure    *shards.Exchange // the same, but nobody could tell what it is
@@ -81,7 +84,7 @@ type channel struct {
 }
 
 func (ch *channel) quiet() bool {
-	return ch.state == chanOpen && ch.op == nil && len(ch.held) == 0 && ch.outstanding == 0 && !ch.up.active()
+	return ch.state == chanOpen && ch.op == nil && (len(ch.held) == 0 || ch.shut != 0) && ch.outstanding == 0 && !ch.up.active()
 }
 
 func (c *Conn) openChannel(id uint16) *channel {
@@ -95,6 +98,7 @@ func (c *Conn) openChannel(id uint16) *channel {
 
 // dropChannel forgets the channel; its consumers leave their groups.
 func (c *Conn) dropChannel(ch *channel) {
+	c.unfence(ch)
 	c.forgetConsumers(ch)
 	c.endOp(ch)
 	c.clearHeld(ch)

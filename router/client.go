@@ -185,6 +185,8 @@ func (c *Conn) clientRequest(ch *channel, id frames.MethodID, f frames.Frame) Ve
 		v = c.bindExchange(ch, f)
 	case frames.TxSelectID:
 		ch.tx = true
+	case frames.ConfirmSelectID:
+		ch.confirms.on = true
 	case frames.TxCommitID:
 		ch.commit()
 	case frames.TxRollbackID:

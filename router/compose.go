@@ -117,8 +117,12 @@ func (c *Conn) redo(ch *channel, f frames.Frame, a Ask) Verdict {
 // resolve is redo for a name that may be an ordinary queue's: when only a pattern matches it, it passes as one if the topology
 // cannot be asked.
 func (c *Conn) resolve(ch *channel, f frames.Frame, x *shards.Exchange) Verdict {
-	v := c.redo(ch, f, Ask{Kind: AskResolve, Exchange: x})
-	if _, literal := x.Policy().Literal(); !literal && ch.op != nil {
+	return c.lookUp(ch, f, Ask{Kind: AskResolve, Exchange: x})
+}
+
+func (c *Conn) lookUp(ch *channel, f frames.Frame, a Ask) Verdict {
+	v := c.redo(ch, f, a)
+	if _, literal := a.Exchange.Policy().Literal(); !literal && ch.op != nil {
 		ch.op.optional = true
 	}
 	return v
@@ -172,6 +176,7 @@ func (c *Conn) hold(ch *channel, f frames.Frame) {
 }
 
 func (c *Conn) clearHeld(ch *channel) {
+	ch.shut = 0
 	if len(ch.held) > 0 {
 		c.holding--
 		c.held -= len(ch.held)
@@ -183,7 +188,7 @@ func (c *Conn) clearHeld(ch *channel) {
 func (c *Conn) resume(ch *channel) {
 	n := 0
 	ch.resuming = true
-	for ch.op == nil && n < len(ch.held) && c.channel(ch.id) == ch {
+	for ch.op == nil && ch.shut == 0 && n < len(ch.held) && c.channel(ch.id) == ch {
 		f, err := frames.Next(ch.held[n:], 0)
 		if err != nil {
 			break
@@ -247,7 +252,7 @@ func (c *Conn) Tick() {
 		what := "to move consumers"
 		if m := ch.op.method; m != 0 {
 			what = "for " + m.String()
-		} else if len(ch.held) == 0 {
+		} else if len(ch.held) == 0 || ch.shut != 0 {
 			continue // a move may take its time as long as the client waits for nothing
 		}
 		if ch.op.age++; ch.op.age > deadlineTicks {

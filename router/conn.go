@@ -176,6 +176,13 @@ func (c *Conn) TakeAsks() []Ask {
 	return a
 }
 
+// Beat sends the broker a sign of life in the client's stead. The owner calls it now and then while it does not read the client's.
+func (c *Conn) Beat() {
+	if c.state == connOpen && len(c.up) == 0 {
+		c.up = frames.AppendFrame(c.up, frames.TypeHeartbeat, 0, nil)
+	}
+}
+
 func (c *Conn) channel(id uint16) *channel {
 	if int(id) < len(c.chans) {
 		return c.chans[id]

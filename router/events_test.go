@@ -5,12 +5,99 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/router"
 	"github.com/shardmq/shardmq/shards"
 )
+
+// event plays one line of a script.
+func (p *player) event(w []string) {
+	p.now = nil
+	switch w[0] {
+	case "client":
+		p.now = parseFrame(w[1:])
+		if p.client(p.now) == router.Drop {
+			p.print("drop")
+		}
+	case "broker":
+		p.now = parseFrame(w[1:])
+		if p.broker(p.now) == router.Drop {
+			p.print("drop")
+		}
+	case "answer":
+		p.answerEvent(w[1:])
+	case "retarget": // the oldest target, or the one with that place
+		i := 0
+		if len(w) > 1 {
+			i = p.number(w[1])
+		}
+		p.mu.Lock()
+		move := p.moves[i]
+		p.moves = slices.Delete(p.moves, i, i+1)
+		p.mu.Unlock()
+		move()
+	case "aim": // a target that no group has made: aim CONSUMER [ordered] QUEUE...
+		p.version++
+		to := shards.Target{Version: 100 + p.version}
+		for _, q := range w[2:] {
+			if to.Ordered = to.Ordered || q == "ordered"; q != "ordered" {
+				to.Shards = append(to.Shards, untext(q))
+			}
+		}
+		p.conn.Retarget(1, uint64(p.number(w[1])), to)
+	case "wait":
+		d, err := time.ParseDuration(w[1])
+		require.NoError(p.t, err)
+		<-time.After(d)
+		synctest.Wait()
+	case "tick":
+		p.conn.Tick()
+	case "fence":
+		p.print(fmt.Sprintf("on %d channels", p.conn.Fence(uint64(p.number(w[1])))))
+	case "reload": // with this policy and no other
+		policy, _ := parsePolicy(p.t, w[1], w[2:])
+		p.topo.Start(p.t.Context())
+		p.topo.Reconfigure(shards.NewPolicies([]*shards.Policy{policy}), nil)
+		<-time.After(5 * time.Second)
+		synctest.Wait()
+	case "rotate":
+		x := p.exchange(w[1])
+		counts, err := p.topo.Counts(p.t.Context(), x)
+		require.NoError(p.t, err)
+		p.conn.Rotate(x, x.State().Covered(), counts)
+	case "lend":
+		x := p.exchange(w[1])
+		counts, err := p.topo.Counts(p.t.Context(), x)
+		require.NoError(p.t, err)
+		if !slices.Contains(p.conn.Lenders(), x) {
+			p.print("nobody is idle")
+		} else if p.conn.Lend(x, x.State().Covered(), counts) {
+			p.print("messages wait")
+		}
+	case "set":
+		p.set(w[1:])
+	case "other":
+		p.other(w[1:])
+	case "raise":
+		p.conn.RaiseConnection(&frames.Exception{Code: frames.Code(p.number(w[1])), Text: untext(w[2])})
+	case "shutdown":
+		p.conn.Shutdown()
+	case "lost":
+		p.conn.UpstreamEnded()
+	case "state":
+		c := p.conn
+		p.print(fmt.Sprintf("established=%t closing=%t closed=%t ops=%d held=%d holding=%t rotating=%t", c.Established(), c.Closing(), c.Closed(),
+			c.Ops(), c.HeldBytes(), c.Holding(), c.HasRotating()))
+	default:
+		p.t.Fatalf("no such event: %q", w)
+	}
+	p.flush()
+}
 
 func (p *player) printAsk(a router.Ask) {
 	p.asks = append(p.asks, a)
@@ -30,6 +117,8 @@ func (p *player) printAsk(a router.Ask) {
 		s += "counts " + a.Exchange.Name
 	case router.AskForget:
 		s += "forget " + a.Exchange.Name
+	case router.AskOpen:
+		s += "open " + a.Exchange.Name
 	case router.AskJoin:
 		s += fmt.Sprintf("join %s consumer=%d", a.Exchange.Name, a.Consumer)
 		if a.Exclude {
@@ -80,6 +169,8 @@ func (p *player) report(a router.Ask) {
 		p.print(fmt.Sprintf("%s goes by version=%d", who, a.Version))
 	case router.AskUnsettled:
 		p.print(fmt.Sprintf("unsettled %+d %s", a.Delta, a.Queue))
+	case router.AskFenced:
+		p.print(fmt.Sprintf("fenced %d", a.Fence))
 	case router.AskLog:
 		p.print("log  " + a.Text)
 	}

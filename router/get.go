@@ -58,7 +58,17 @@ func (g *getting) order(from int, node string) {
 	}
 }
 
+// consumable reports whether a shard that an answer has named still is one to get from or consume: when the number of shards changes, one may be
+// about to be deleted by the time it is used, and the broker closes the channel of whoever names a queue that is gone.
+func consumable(x *shards.Exchange, queue string) bool {
+	covered := x.State().Covered()
+	return covered == nil || covered.Has(queue) // without shards the exchange is gone, and they stay
+}
+
 func (g *getting) next() {
+	for g.at < len(g.turn) && !consumable(g.x, g.set.At(g.turn[g.at]).Queue) {
+		g.at++
+	}
 	if g.at == len(g.turn) {
 		g.c.sendDown(g.ch, &frames.BasicGetEmpty{})
 		g.c.finish(g.ch)

@@ -44,7 +44,7 @@ func (c *Conn) healed(ch *channel, x *shards.Exchange, r Answer) {
 		}
 		if gone || r.Err != nil { // it is looked at in turns until its shards are back
 			k.missing()
-			c.setRotating(k, k.starved)
+			c.setRotating(k, k.turns())
 			continue
 		}
 		ch.dirty = true

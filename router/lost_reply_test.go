@@ -55,6 +55,31 @@ func TestFailedHealIsRetried(t *testing.T) {
 	require.True(t, r.conn.HasRotating(), "the shard is looked at in turns")
 }
 
+// The shards change while they are counted for a client, so there is no answer: they are counted again, rather than taken to be empty.
+func TestCountsAreAskedForAgain(t *testing.T) {
+	for _, method := range []frames.Method{&frames.BasicGet{Queue: "images"}, &frames.QueuePurge{Queue: "images"},
+		&frames.QueueDeclare{Queue: "images", Passive: true}} {
+		r, up, down := sharded(t, "^images$", 2, "", "images")
+		answer, asked := r.asked, 0
+		r.asked = func(a router.Ask) {
+			if a.Kind != router.AskCounts {
+				answer(a)
+				return
+			}
+			if asked++; asked == 1 {
+				r.conn.Answer(a, router.Answer{State: a.Exchange.State()})
+				r.flush()
+			} else {
+				answer(a)
+			}
+		}
+		*up, *down = nil, nil
+		r.client(frames.AppendMethod(nil, 1, method))
+		require.Equal(t, 2, asked)
+		require.Len(t, append(*up, *down...), map[bool]int{true: 2, false: 1}[method.ID() == frames.QueuePurgeID])
+	}
+}
+
 // Two replies of the proxy's own come about while a delivery is under way, the second between the head and the end of its last body
 // frame: they stay in order.
 func TestOwnRepliesStayInOrderBehindAContent(t *testing.T) {

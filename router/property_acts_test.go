@@ -3,6 +3,8 @@ package router_test
 import (
 	"strings"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/shards"
 )
@@ -225,5 +227,27 @@ func (w *world) covered() {
 		if q := set.At(i).Queue; !attached[q] {
 			w.fail("nobody consumes %s", q)
 		}
+	}
+}
+
+func (w *world) rotate() {
+	x := w.exchange("images")
+	if !w.conn.HasRotating() || x.State().Set == nil {
+		return
+	}
+	counts, err := w.topo.Counts(w.rt.Context(), x)
+	require.NoError(w.rt, err)
+	w.conn.Rotate(x, x.State().Covered(), counts)
+	w.flush()
+}
+
+func (w *world) lend() {
+	if w.conn.HasLenders() {
+		for _, x := range w.conn.Lenders() {
+			counts, err := w.topo.Counts(w.rt.Context(), x)
+			require.NoError(w.rt, err)
+			w.conn.Lend(x, x.State().Covered(), counts)
+		}
+		w.flush()
 	}
 }

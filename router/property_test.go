@@ -26,6 +26,7 @@ type world struct {
 	moves  []func()
 	others []*shards.Member
 	ledger *ledger
+	fences []int   // by number, the channels that are not through
 	leader *leader // decides instead of the consumers' group; nil: the group does
 	trace  []string
 
@@ -72,6 +73,10 @@ func newWorld(t *testing.T, rt *rapid.T, lead *leader) *world {
 	w.asked = func(a router.Ask) { w.asks = append(w.asks, a) }
 	w.told = func(a router.Ask) {
 		w.trace = append(w.trace, fmt.Sprintf("told  %d %s lent=%t %+d v%d", a.Kind, a.Queue, a.Lent, a.Delta, a.Version))
+		if a.Kind == router.AskFenced {
+			w.fences[a.Fence]--
+			return
+		}
 		w.ledger.told(a)
 		if w.leader == nil {
 			w.tell(a)
@@ -106,6 +111,7 @@ func (w *world) end() {
 	w.flush()
 	w.ledger.equal("claims in the end", w.ledger.claims(), nil)
 	w.ledger.equal("gets in the end", w.ledger.gets, nil)
+	w.noFences()
 	require.NoError(w.rt, w.topo.Close())
 }
 
@@ -124,7 +130,7 @@ func (w *world) flip() bool { return rapid.Bool().Draw(w.rt, "bit") }
 
 // step lets one thing happen.
 func (w *world) step() {
-	switch w.pick(17) {
+	switch w.pick(18) {
 	case 0, 1, 2:
 		w.act()
 	case 3, 4, 5:
@@ -148,6 +154,8 @@ func (w *world) step() {
 		} else {
 			w.exorcise(1)
 		}
+	case 17:
+		w.fence()
 	}
 }
 
@@ -270,26 +278,4 @@ func (w *world) otherLeaves() bool {
 	w.others[0].Leave()
 	w.others = w.others[1:]
 	return true
-}
-
-func (w *world) rotate() {
-	x := w.exchange("images")
-	if !w.conn.HasRotating() || x.State().Set == nil {
-		return
-	}
-	counts, err := w.topo.Counts(w.rt.Context(), x)
-	require.NoError(w.rt, err)
-	w.conn.Rotate(x, x.State().Covered(), counts)
-	w.flush()
-}
-
-func (w *world) lend() {
-	if w.conn.HasLenders() {
-		for _, x := range w.conn.Lenders() {
-			counts, err := w.topo.Counts(w.rt.Context(), x)
-			require.NoError(w.rt, err)
-			w.conn.Lend(x, x.State().Covered(), counts)
-		}
-		w.flush()
-	}
 }

@@ -23,6 +23,7 @@ func (c *Conn) publish(ch *channel, f frames.Frame) Verdict {
 		}
 	}
 	ch.up.wantHeader = true
+	ch.confirms.published()
 	return Forward
 }
 
@@ -44,7 +45,7 @@ func (c *Conn) route(ch *channel, f frames.Frame, p frames.Publish) Verdict {
 	}
 	if r.Exchange != nil {
 		if c.stale(ch, r.Exchange) { // the broker's 404, unless somebody else has made it meanwhile
-			return c.redo(ch, f, Ask{Kind: AskResolve, Exchange: r.Exchange})
+			return c.redo(ch, f, Ask{Kind: AskResolve, Exchange: r.Exchange, Force: true})
 		}
 		if v := c.shard(ch, f, r.Exchange, p.RoutingKey); v == hold {
 			return hold
@@ -71,11 +72,15 @@ func (c *Conn) shard(ch *channel, f frames.Frame, x *shards.Exchange, key []byte
 	default:
 		return Forward
 	}
+	if st.Paused {
+		return c.pause(ch, x)
+	}
+	p := x.Policy()
+	ch.writes(p)
 	words := shards.Words(key)
 	if st.Words&(1<<(words-1)) == 0 {
 		return c.redo(ch, f, Ask{Kind: AskBindWords, Exchange: x, Words: words})
 	}
-	p := x.Policy()
 	if need := p.HashNeed(); need != shards.NeedNothing {
 		ch.hashed = append(ch.hashed, placing{st: st, policy: p, need: need})
 		ch.pending = append(ch.pending[:0], key...)
@@ -95,6 +100,9 @@ func (c *Conn) spread(ch *channel, f frames.Frame, x *shards.Exchange) Verdict {
 	if st.Set == nil || st.Set.Len() == 0 {
 		return Forward
 	}
+	if st.Paused {
+		return c.pause(ch, x)
+	}
 	if st.RealQueue { // it would get a copy, which nobody reads: consumers of that name get the shards
 		return c.refuse(ch, f, frames.PreconditionFailed, fmt.Sprintf("cannot publish to pseudo-queue '%s' in vhost '%s' through the default exchange: "+
 			"there is a queue of that name too; delete it, or take the policy '%s' off the name", x.Name, x.Vhost, x.Policy().Name))
@@ -103,6 +111,7 @@ func (c *Conn) spread(ch *channel, f frames.Frame, x *shards.Exchange) Verdict {
 		return c.redo(ch, f, Ask{Kind: AskResolve, Exchange: x, Force: true})
 	}
 	p := x.Policy()
+	ch.writes(p)
 	switch need := p.HashNeed(); need {
 	case shards.NeedHeader, shards.NeedMessageID, shards.NeedCorrelationID:
 		ch.hashed = append(ch.hashed, placing{st: st, policy: p, need: need, spread: x})

@@ -29,8 +29,12 @@ func (c *Conn) pseudo(ch *channel, f frames.Frame, queue string) (x *shards.Exch
 		return nil, Forward
 	}
 	switch {
-	case x.State().Mode == shards.Unknown || c.stale(ch, x):
+	case x.State().Mode == shards.Unknown:
 		return nil, c.resolve(ch, f, x)
+	case c.stale(ch, x):
+		// The answer would be 404, so what was remembered does not do. But where only a pattern matches it is an ordinary queue's name.
+		_, literal := x.Policy().Literal()
+		return nil, c.lookUp(ch, f, Ask{Kind: AskResolve, Exchange: x, Force: literal})
 	case x.State().Mode != shards.Missing || f.Method() == frames.QueueDeclareID:
 		return x, Forward
 	case queue != "":
@@ -125,8 +129,8 @@ func (c *Conn) purge(ch *channel, f frames.Frame) Verdict {
 		}
 		o.answer = func(r Answer) {
 			for i, n := range r.Counts {
-				if n.Exists {
-					c.sendUp(ch, &frames.QueuePurge{Queue: r.State.Covered().At(i).Queue})
+				if q := r.State.Covered().At(i).Queue; n.Exists && consumable(x, q) {
+					c.sendUp(ch, &frames.QueuePurge{Queue: q})
 					o.want++
 				}
 			}

@@ -120,7 +120,7 @@ func (r *rig) broker(f frames.Frame) (v router.Verdict) {
 func (r *rig) flush() {
 	for _, a := range r.conn.TakeAsks() {
 		switch a.Kind {
-		case router.AskLeave, router.AskAttached, router.AskClaim, router.AskReleased, router.AskAimed, router.AskUnsettled, router.AskLog:
+		case router.AskLeave, router.AskAttached, router.AskClaim, router.AskReleased, router.AskAimed, router.AskUnsettled, router.AskFenced, router.AskLog:
 			r.told(a)
 		default:
 			r.asked(a)
@@ -177,6 +177,8 @@ func (r *rig) answer(a router.Ask) (out router.Answer) {
 		r.topo.Forget(ctx, a.Exchange)
 	case router.AskCounts:
 		out.State, out.Counts, out.Err = r.topo.Census(ctx, a.Exchange)
+	case router.AskOpen:
+		out.Err = r.topo.AwaitOpen(ctx, a.Exchange)
 	case router.AskJoin:
 		if out.State, out.Counts, out.Err = r.topo.Census(ctx, a.Exchange); out.Err == nil && out.State.Set != nil {
 			out.Member, out.Target, out.Err = r.topo.Group(a.Exchange).Join(ctx, shards.JoinSpec{

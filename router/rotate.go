@@ -9,7 +9,7 @@ import (
 // HasRotating reports whether Rotating lists any.
 func (c *Conn) HasRotating() bool { return c.rotating > 0 }
 
-// Rotating lists the sharded exchanges on which this connection has consumers with fewer attachments than shards. While there
+// Rotating lists the sharded exchanges on which this connection has consumers with fewer attachments than shards, or too small ones. While there
 // are any, the owner calls Rotate a few times a second.
 func (c *Conn) Rotating() []*shards.Exchange {
 	if c.rotating == 0 {
@@ -70,6 +70,18 @@ func (l look) count(queue string) (n shards.Count) {
 	return n
 }
 
+// enlarge has one attachment give way that has less of the prefetch than it is due, and comes back with more: only one whose messages have all
+// been with the client since the last look, for while they flow it would gain nothing but the exchange of frames.
+func (k *consumer) enlarge(l look) (move bool) {
+	for _, a := range k.atts {
+		if !move && !a.yield && a.active && a.unacked == a.limit && !a.flows && k.cramped(a) && k.room() > 0 && l.count(a.queue).Messages > 0 {
+			a.yield, move = true, true
+		}
+		a.flows = false
+	}
+	return move
+}
+
 // rotate chooses which attachments give way, and reports whether there is anything to move.
 func (k *consumer) rotate(l look) bool {
 	waiting, move := 0, false
@@ -99,5 +111,5 @@ func (k *consumer) rotate(l look) bool {
 	for _, a := range k.atts {
 		a.age++
 	}
-	return move
+	return k.enlarge(l) || move
 }

@@ -66,6 +66,9 @@ func (c *Conn) kick(ch *channel) {
 	if !ch.dirty || !ch.quiet() || c.blocked || c.state != connOpen {
 		return // tried again when that changes
 	}
+	if c.fence(ch) {
+		return // and then again
+	}
 	ch.dirty = false
 	var drop []*attachment
 	var next *consumer
@@ -75,7 +78,7 @@ func (c *Conn) kick(ch *channel) {
 		if k.missing() && next == nil {
 			next = k
 		}
-		c.setRotating(k, k.starved && !k.left)
+		c.setRotating(k, k.turns())
 	}
 	if len(drop) == 0 && next == nil {
 		return
@@ -126,18 +129,32 @@ func (k *consumer) surplus() []*attachment {
 		return out
 	}
 	share := k.prefetch / want
-	need := want - keep // new attachments, each wants at least 1
+	need := want - keep                      // new attachments, each wants at least 1
+	spare := k.room() + freed - max(need, 0) // for larger shares
 	for _, a := range k.atts {
 		idle := a.limit - a.unacked
-		grow := a.limit*2 <= k.prefetch/want // a partner has left: a larger share is due
+		grow := k.cramped(a) && spare+idle >= 2*a.limit // else it would be as small again, and that at each acknowledgement
 		if slices.Contains(out, a) || !(grow || (k.room()+freed < need && a.limit > share)) {
 			continue
+		}
+		if grow {
+			spare -= 2*a.limit - idle
 		}
 		out = append(out, a)
 		freed += idle
 		need++
 	}
 	return out
+}
+
+// cramped reports whether the attachment is due at least twice its part of the prefetch: others of the consumer's have gone.
+func (k *consumer) cramped(a *attachment) bool {
+	return k.prefetch > 0 && 2*a.limit <= k.prefetch/min(max(k.wanted(), 1), k.prefetch)
+}
+
+// turns reports whether the consumer is to be looked at in turns: it has shards without attachment, or too little prefetch for one.
+func (k *consumer) turns() bool {
+	return !k.left && (k.starved || slices.ContainsFunc(k.atts, k.cramped))
 }
 
 // missing reports whether a shard that the consumer should be on has no attachment though the prefetch has room.
@@ -179,7 +196,7 @@ func (c *Conn) moved(ch *channel) {
 		k.tried = false
 		k.wish = nil
 		k.missing()
-		c.setRotating(k, k.starved && !k.left)
+		c.setRotating(k, k.turns())
 	}
 	ch.dirty = ch.dirty || c.blocked
 	c.finish(ch)

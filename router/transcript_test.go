@@ -6,12 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -65,6 +64,7 @@ type player struct {
 	t       *testing.T
 	short   short
 	now     frames.Frame // what the event brings
+	mu      sync.Mutex   // out and moves: targets are told from elsewhere
 	out     strings.Builder
 	asks    []router.Ask // by number, from 1
 	open    []int        // numbers not yet answered
@@ -95,6 +95,11 @@ func newPlayer(t *testing.T, setup string) *player {
 			policies = append(policies, policy)
 			exchanges = append(exchanges, literal)
 			perNode[literal] = policy.Definition.ShardsPerNode
+			for _, f := range w[2:] {
+				if most, ok := strings.CutPrefix(f, "upto="); ok {
+					perNode[literal] = p.number(most)
+				}
+			}
 		case "set":
 			set = append(set, line)
 		case "resolve":
@@ -120,6 +125,8 @@ func newPlayer(t *testing.T, setup string) *player {
 	p.asked, p.told = p.printAsk, p.report
 	p.retarget = func(channel uint16, consumer uint64, to shards.Target) {
 		p.print(fmt.Sprintf("target consumer=%d version=%d %s", consumer, to.Version, names(to.Shards)))
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		p.moves = append(p.moves, func() { p.conn.Retarget(channel, consumer, to) })
 	}
 	for _, name := range resolve {
@@ -153,6 +160,9 @@ func parsePolicy(t *testing.T, pattern string, fields []string) (*shards.Policy,
 			d.FedBy = strings.Split(value, ",")
 		case "ordered":
 			d.Ordered = true
+		case "barrier":
+			d.Ordered, d.Barrier = true, true
+		case "upto": // shards after a reload, for short names
 		case "hash-on":
 			d.HashOn = hashOn(value)
 		case "exchange": // an exchange that the pattern matches, for short names
@@ -197,7 +207,13 @@ func (p *player) frame(f frames.Frame) string {
 }
 
 // print adds a line of decisions.
-func (p *player) print(s string) { p.out.WriteString("    " + p.short.write.Replace(s) + "\n") }
+func (p *player) print(s string) { p.write("    " + p.short.write.Replace(s) + "\n") }
+
+func (p *player) write(s string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.out.WriteString(s)
+}
 
 // play runs a script: event lines as they stand, their decisions written anew below them.
 func (p *player) play(script string) string {
@@ -205,84 +221,12 @@ func (p *player) play(script string) string {
 		if strings.HasPrefix(line, "    ") {
 			continue
 		}
-		p.out.WriteString(line)
+		p.write(line)
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
 			p.event(words(p.short.read.Replace(line)))
 		}
 	}
 	return p.out.String()
-}
-
-func (p *player) event(w []string) {
-	p.now = nil
-	switch w[0] {
-	case "client":
-		p.now = parseFrame(w[1:])
-		if p.client(p.now) == router.Drop {
-			p.print("drop")
-		}
-	case "broker":
-		p.now = parseFrame(w[1:])
-		if p.broker(p.now) == router.Drop {
-			p.print("drop")
-		}
-	case "answer":
-		p.answerEvent(w[1:])
-	case "retarget": // the oldest target, or the one with that place
-		i := 0
-		if len(w) > 1 {
-			i = p.number(w[1])
-		}
-		move := p.moves[i]
-		p.moves = slices.Delete(p.moves, i, i+1)
-		move()
-	case "aim": // a target that no group has made: aim CONSUMER [ordered] QUEUE...
-		p.version++
-		to := shards.Target{Version: 100 + p.version}
-		for _, q := range w[2:] {
-			if to.Ordered = to.Ordered || q == "ordered"; q != "ordered" {
-				to.Shards = append(to.Shards, untext(q))
-			}
-		}
-		p.conn.Retarget(1, uint64(p.number(w[1])), to)
-	case "wait":
-		d, err := time.ParseDuration(w[1])
-		require.NoError(p.t, err)
-		<-time.After(d)
-	case "tick":
-		p.conn.Tick()
-	case "rotate":
-		x := p.exchange(w[1])
-		counts, err := p.topo.Counts(p.t.Context(), x)
-		require.NoError(p.t, err)
-		p.conn.Rotate(x, x.State().Covered(), counts)
-	case "lend":
-		x := p.exchange(w[1])
-		counts, err := p.topo.Counts(p.t.Context(), x)
-		require.NoError(p.t, err)
-		if !slices.Contains(p.conn.Lenders(), x) {
-			p.print("nobody is idle")
-		} else if p.conn.Lend(x, x.State().Covered(), counts) {
-			p.print("messages wait")
-		}
-	case "set":
-		p.set(w[1:])
-	case "other":
-		p.other(w[1:])
-	case "raise":
-		p.conn.RaiseConnection(&frames.Exception{Code: frames.Code(p.number(w[1])), Text: untext(w[2])})
-	case "shutdown":
-		p.conn.Shutdown()
-	case "lost":
-		p.conn.UpstreamEnded()
-	case "state":
-		c := p.conn
-		p.print(fmt.Sprintf("established=%t closing=%t closed=%t ops=%d held=%d holding=%t rotating=%t", c.Established(), c.Closing(), c.Closed(),
-			c.Ops(), c.HeldBytes(), c.Holding(), c.HasRotating()))
-	default:
-		p.t.Fatalf("no such event: %q", w)
-	}
-	p.flush()
 }
 
 func (p *player) number(s string) int {

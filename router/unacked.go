@@ -25,7 +25,12 @@ func (r *ring) push(tag uint64, a *attachment) {
 	r.n++
 }
 
+// grow makes room for more deliveries.
 func (r *ring) grow() {
+	r.compact()
+	if 2*r.n < len(r.tags) {
+		return
+	}
 	size := max(16, 2*len(r.tags))
 	tags, atts := make([]uint64, size), make([]*attachment, size)
 	for i := range r.n {
@@ -35,11 +40,26 @@ func (r *ring) grow() {
 	r.tags, r.atts, r.first = tags, atts, 0
 }
 
+// compact closes the gaps that deliveries leave which were settled before older ones: behind one that a client never acknowledges there is
+// no end of them.
+func (r *ring) compact() {
+	kept := 0
+	for i := range r.n {
+		from, to := (r.first+i)&(len(r.tags)-1), (r.first+kept)&(len(r.tags)-1)
+		if a := r.atts[from]; a != nil {
+			r.atts[from] = nil
+			r.tags[to], r.atts[to] = r.tags[from], a
+			kept++
+		}
+	}
+	r.n = kept
+}
+
 // settle removes what an acknowledgement of tag settles; tag 0 with multiple is everything (AMQP 0-9-1, basic.ack).
 // fn hears of each.
 func (r *ring) settle(tag uint64, multiple bool, fn func(*attachment)) {
 	if multiple {
-		for r.n > 0 && (tag == 0 || r.tags[r.first] <= tag) {
+		for r.n > 0 && (tag == 0 || r.tags[r.first] <= tag || r.atts[r.first] == nil) {
 			r.pop(fn)
 		}
 		r.shrink()
@@ -101,6 +121,7 @@ func (c *Conn) settled(ch *channel, a *attachment) {
 	}
 	a.unacked--
 	a.of.unacked--
+	a.flows = true
 	if !a.ended {
 		return
 	}

@@ -110,6 +110,9 @@ type Count struct {
 	Messages  uint32 // ready messages
 	Consumers uint32
 	Exists    bool // false: there is no such queue, and the numbers are 0
+	// Dormant: not Exists, for now. The node that it is on is down, or the queue has
+	// crashed, and what is in it may come back.
+	Dormant bool
 }
 
 // ExchangeSpec describes an exchange to declare.

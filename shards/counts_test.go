@@ -20,17 +20,17 @@ func TestCounts(t *testing.T) {
 	_, err = top.Resolve(t.Context(), x, false)
 	require.NoError(t, err)
 	cluster.do(func() {
-		cluster.queues[QueueName("x", "a@h", 0)] = fakeQueue{Count: Count{1, 2, true}}
-		cluster.queues[QueueName("x", "b@h", 0)] = fakeQueue{Count: Count{3, 4, true}}
+		cluster.queues[QueueName("x", "a@h", 0)] = fakeQueue{Count: Count{1, 2, true, false}}
+		cluster.queues[QueueName("x", "b@h", 0)] = fakeQueue{Count: Count{3, 4, true, false}}
 	})
 	counts, err = top.Counts(t.Context(), x)
 	require.NoError(t, err)
-	require.Equal(t, []Count{{1, 2, true}, {3, 4, true}}, counts)
+	require.Equal(t, []Count{{1, 2, true, false}, {3, 4, true, false}}, counts)
 	nodes[1].setDown(true)
 	asked := cluster.count("a@h queue count " + QueueName("x", "b@h", 0))
 	counts, err = top.Counts(t.Context(), x)
 	require.NoError(t, err)
-	require.Equal(t, []Count{{1, 2, true}, {}}, counts)
+	require.Equal(t, []Count{{1, 2, true, false}, {}}, counts)
 	require.Equal(t, []int{0}, x.State().Live)
 	require.Equal(t, asked, cluster.count("a@h queue count "+QueueName("x", "b@h", 0)), "no other node is asked")
 	nodes[0].setDown(true)

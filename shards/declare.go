@@ -114,7 +114,7 @@ func (t *Topology) prepareCatchAll(ctx context.Context, x *Exchange) error {
 	if err != nil {
 		return err
 	}
-	agreed, err := t.agree(ctx, x)
+	agreed, err := t.agree(ctx, x, Sharded)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,8 @@ func (d *Definition) problem(literal string) (field, text string) {
 		return "consumers", "is unknown; use balanced or one"
 	case d.Ordered && d.Consumers == One:
 		return "max-consumers-per-shard", "takes consumers: balanced; with consumers: one several may get the same shard"
+	case d.Barrier && !d.Ordered:
+		return "order-barrier", "takes max-consumers-per-shard: 1; with several consumers of a shard messages of one key overtake each other anyway"
 	case d.OnNodeDown > Keep:
 		return "on-node-down", "is unknown; use reroute or keep"
 	case d.ExchangeType != "" && d.ExchangeType != ModulusHash:

@@ -200,12 +200,13 @@ func (t *Topology) store(x *Exchange, state *State) *State {
 
 func (t *Topology) storeLocked(x *Exchange, state *State) *State {
 	live, fewer := t.withoutDown(state)
-	keep := x.Policy().Definition.OnNodeDown == Keep
-	if fewer || state.Set != nil && keep != state.Keep {
+	keep, paused := x.Policy().Definition.OnNodeDown == Keep, x.work.pauses(state)
+	if fewer || state.Set != nil && keep != state.Keep || paused != state.Paused {
 		next := *state // states are shared, save by amend
-		next.Live, next.Keep = live, keep
+		next.Live, next.Keep, next.Paused = live, keep, paused
 		state = &next
 	}
+	x.work.gate(paused)
 	x.state.Store(state)
 	return state
 }

@@ -108,6 +108,7 @@ func (x *Exchange) report() (coordination.ExchangeReport, bool) {
 	a := &w.accord
 	r.Want = a.want
 	r.Prepared, r.Routing = a.progress()
+	r.Fenced = a.pause.fenced
 	r.Found = w.surplus.report(a.plan)
 	if len(a.unsettled) > 0 {
 		r.Unsettled = maps.Clone(r.Unsettled)
@@ -136,8 +137,9 @@ func (t *Topology) apply(exchange string, p *coordination.Plan) {
 	}
 	x = t.routes.canonical(x)
 	x.work.mu.Lock()
-	x.work.accord.plan = p
+	x.work.accord.take(p)
 	x.work.mu.Unlock()
+	t.obey(x)
 	if g := x.group.Load(); g != nil {
 		g.apply(p)
 	}

@@ -23,6 +23,8 @@ type accord struct {
 	starting, followed, chased *coordination.Plan
 	ready                      bool // all shards of followed.Next are bound
 
+	pause pause
+
 	unsettled map[string]int // per queue, basic.get deliveries not acknowledged
 }
 
@@ -77,11 +79,11 @@ func (p *binding) covers(set *Set) bool {
 
 // agree states what this proxy's configuration asks for, and returns the plan on
 // the exchange's shards. The turn is held.
-func (t *Topology) agree(ctx context.Context, x *Exchange) (*agreement, error) {
+func (t *Topology) agree(ctx context.Context, x *Exchange, mode Mode) (*agreement, error) {
 	if err := t.inquire(ctx, x); err != nil {
 		return nil, err
 	}
-	want, err := t.wanted(ctx, x)
+	want, err := t.wanted(ctx, x, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +94,9 @@ func (t *Topology) agree(ctx context.Context, x *Exchange) (*agreement, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agree on the shards of exchange '%s': %w", x.Name, err)
 	}
-	if x.work.heard(p) {
+	first := x.work.heard(p)
+	t.obey(x)
+	if first {
 		t.restate(x) // before publishes go by it, for the shards must not be unbound then
 	}
 	return &agreement{plan: p}, nil
@@ -126,7 +130,7 @@ func (t *Topology) inquire(ctx context.Context, x *Exchange) error {
 }
 
 // wanted returns what this proxy's configuration comes to on the nodes it knows.
-func (t *Topology) wanted(ctx context.Context, x *Exchange) (coordination.Spec, error) {
+func (t *Topology) wanted(ctx context.Context, x *Exchange, mode Mode) (coordination.Spec, error) {
 	nodes, err := t.nodeNames(ctx)
 	if err != nil {
 		return coordination.Spec{}, err
@@ -136,7 +140,10 @@ func (t *Topology) wanted(ctx context.Context, x *Exchange) (coordination.Spec, 
 		present = p.All()
 	}
 	def := x.Policy().Definition
-	want := coordination.Spec{Shards: ShardsFor(x.Name, &def, nodes, present), Ordered: def.Ordered}
+	want := coordination.Spec{Shards: ShardsFor(x.Name, &def, nodes, present), Ordered: def.Ordered, Barrier: def.Barrier && mode == Sharded}
+	if def.Barrier && mode == Native {
+		t.tellBarrier(x)
+	}
 	if err := SetOf(x.Name, 1, want.Shards).Validate(); err != nil {
 		return want, &BrokerError{Code: uint16(frames.PreconditionFailed), Text: "PRECONDITION_FAILED - " + err.Error()}
 	}
@@ -157,7 +164,7 @@ func (w *work) heard(p *coordination.Plan) (first bool) {
 	defer w.mu.Unlock()
 	a := &w.accord
 	if a.plan == nil {
-		a.plan = p
+		a.take(p)
 	}
 	if a.followed == nil && a.wanted {
 		a.starting = p
@@ -178,6 +185,7 @@ func (w *work) disown() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.accord.want, w.accord.wanted, w.accord.starting = coordination.Spec{}, false, nil
+	w.accord.pause.over()
 }
 
 // wish notes what is wanted, and reports whether that is news.
@@ -185,7 +193,10 @@ func (w *work) wish(want coordination.Spec) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a := &w.accord
-	news := !a.wanted || a.want.Ordered != want.Ordered || !slices.Equal(a.want.Shards, want.Shards)
+	news := !a.wanted || a.want.Ordered != want.Ordered || a.want.Barrier != want.Barrier || !slices.Equal(a.want.Shards, want.Shards)
+	if !a.wanted && a.plan != nil && a.plan.Pause && !a.pause.on {
+		a.pause.begin() // it was none of ours when that plan came
+	}
 	a.want, a.wanted = want, true
 	return news
 }

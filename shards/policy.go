@@ -127,6 +127,7 @@ type Definition struct {
 	HashOn         HashOn         // what of a message is hashed
 	Consumers      ConsumerMode   // shares shards among consumers
 	Ordered        bool           // max-consumers-per-shard: 1
+	Barrier        bool           // order-barrier: publishes wait while other shards replace the present ones; needs Ordered
 	OnNodeDown     NodeDown       // what becomes of new messages for shards that are down
 	ExchangeType   string         // "" or ModulusHash: shard exchanges of whatever type is declared
 	FedBy          []string       // exchanges bound to this one whose publishes carry its shard key

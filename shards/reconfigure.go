@@ -27,6 +27,7 @@ func (t *Topology) Reconfigure(policies *Policies, brokers []Broker) {
 			"its shards stay until 'shardmq shards prune' removes them", "exchange", x.Name, "vhost", t.vhost,
 			"policy", x.Policy().Name, "catch_all", Unsharded(x.Name))
 		x.work.disown()
+		t.amend(x, func(*State) {}) // no change of its shards is waited for
 		t.regroup(x)
 	}
 	for _, x := range t.routes.exchanges() {
@@ -74,7 +75,7 @@ func (t *Topology) tellChange(x *Exchange, was, now *Policy) {
 	if !before.HashOn.same(&after.HashOn) {
 		what = append(what, "hash-on")
 	}
-	if before.Shards != after.Shards || before.ShardsPerNode != after.ShardsPerNode {
+	if (before.Shards != after.Shards || before.ShardsPerNode != after.ShardsPerNode) && !after.Barrier {
 		what = append(what, "number of shards")
 	}
 	if len(what) > 0 {

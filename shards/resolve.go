@@ -31,13 +31,15 @@ type work struct {
 	prepared      *prepared         // made for an exchange that is not there yet; guarded by the turn
 	stays         map[string]bool   // surplus shards that were reported not to be removed
 	surplus       surplus           // see surplus.go
-	stores        sync.Mutex        // held while State is replaced; after turn, and nothing is called under it
+	stores        sync.Mutex        // held while State is replaced; after turn, before mu
 	counting      *counting         // the last reading of the counts
 	recount       *counting         // the next one, when it is wanted already
 	pause         time.Duration     // before the next try while it cannot be set up
 	told          string            // the refusal that was logged last
 	accord        accord            // see plan.go
 	counted       counted           // see snapshot.go
+	shut          chan struct{}     // closed when publishes may go on, nil while they may; guarded by stores
+	toldBarrier   bool              // that the policy's order-barrier is without effect
 }
 
 // flight is one run of resolve that any number of callers wait for.
@@ -208,7 +210,7 @@ func (t *Topology) setUp(ctx context.Context, x *Exchange) (*State, *agreement, 
 		return state, nil, nil
 	}
 	x.work.prepared = nil
-	agreed, err := t.agree(ctx, x)
+	agreed, err := t.agree(ctx, x, state.Mode)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -23,6 +23,9 @@ type ExchangeSnapshot struct {
 	// Moves counts the shards that went from one consumer to another since the
 	// present leader leads.
 	Moves uint64
+	// Unsharded counts messages delivered here that had reached the catch-all's shard
+	// without a shard key: most of them, see Exchange.Delivered.
+	Unsharded uint64
 }
 
 // ShardSnapshot is one shard in an ExchangeSnapshot.
@@ -76,7 +79,7 @@ func (t *Topology) Status() coordination.Status { return t.node.Status() }
 
 func (x *Exchange) snapshot() ExchangeSnapshot {
 	state := x.State()
-	s := ExchangeSnapshot{Exchange: x.Name, Vhost: x.Vhost, Mode: state.Mode}
+	s := ExchangeSnapshot{Exchange: x.Name, Vhost: x.Vhost, Mode: state.Mode, Unsharded: x.unsharded.Load()}
 	if state.Set != nil {
 		s.Generation = state.Set.Generation()
 	}

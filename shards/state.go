@@ -64,6 +64,9 @@ type State struct {
 	// of Set, an empty one none. It concerns publishes; whether a shard of Covered
 	// can be consumed, counts say.
 	Live []int
+	// Paused: publishes have to wait (Topology.AwaitOpen), for other shards are about
+	// to replace Set and no message may overtake another of the same key.
+	Paused bool
 	// Keep: messages for a shard that is not live stay with it, for the broker to
 	// refuse (on-node-down: keep).
 	Keep bool
@@ -147,8 +150,10 @@ type Exchange struct {
 	policy atomic.Pointer[Policy]
 	state  atomic.Pointer[State]
 	spread atomic.Uint64
-	group  atomic.Pointer[Group]
-	work   work // Topology's, see resolve.go
+	// unsharded counts messages that came without a shard key, see unsharded.go.
+	unsharded atomic.Uint64
+	group     atomic.Pointer[Group]
+	work      work // Topology's, see resolve.go
 
 	pinned, kept bool // guarded by Topology's routes
 }

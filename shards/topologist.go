@@ -3,6 +3,7 @@ package shards
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/shards/coordination"
@@ -70,12 +71,12 @@ func (t *Topology) Prepare(ctx context.Context, exchange string, list []Shard) e
 // another one by then, or it loses it here: messages without a shard key must not
 // go where nobody will look for them.
 func (t *Topology) Retire(ctx context.Context, exchange string, list []Shard) error {
-	x, _ := t.exchangeNamed(exchange)
+	x, ours := t.exchangeNamed(exchange)
 	if err := x.work.lock(ctx); err != nil {
 		return fmt.Errorf("retire shards of exchange '%s': %w", exchange, err)
 	}
 	defer x.work.unlock()
-	if err := t.moveCatchAll(ctx, x, list); err != nil {
+	if err := t.moveCatchAll(ctx, x, ours, list); err != nil {
 		return err
 	}
 	return t.walk(ctx, exchange, list, func(ctx context.Context, b Broker, set *Set, indexes []int) error {
@@ -86,9 +87,12 @@ func (t *Topology) Retire(ctx context.Context, exchange string, list []Shard) er
 }
 
 // moveCatchAll binds the catch-all to the first live shard that stays.
-func (t *Topology) moveCatchAll(ctx context.Context, x *Exchange, retired []Shard) error {
+func (t *Topology) moveCatchAll(ctx context.Context, x *Exchange, ours bool, retired []Shard) error {
 	state := x.State()
-	if state.Mode != Sharded || state.Set == nil {
+	switch {
+	case state.Mode == Unknown:
+		return t.leaveCatchAll(ctx, x, ours, retired)
+	case state.Mode != Sharded || state.Set == nil:
 		return nil
 	}
 	going := SetOf(x.Name, 1, retired)
@@ -102,6 +106,29 @@ func (t *Topology) moveCatchAll(ctx context.Context, x *Exchange, retired []Shar
 		})
 	}
 	return nil
+}
+
+// leaveCatchAll returns an error if a shard may have the catch-all of an exchange
+// that this proxy has not seen: it could not give it to another one, and what
+// reaches a catch-all without a shard is confirmed and lost. Only the first shard of
+// a node ever has it; of a fixed total that can be any.
+func (t *Topology) leaveCatchAll(ctx context.Context, x *Exchange, ours bool, retired []Shard) error {
+	if !slices.ContainsFunc(retired, func(s Shard) bool { return s.Index == 0 || s.Queue == QueueNameFixed(x.Name, s.Index) }) {
+		return nil
+	}
+	var exists bool
+	err := t.onAny(ctx, func(b Broker) (err error) {
+		exists, err = b.ExchangeExists(ctx, Unsharded(x.Name))
+		return err
+	})
+	switch {
+	case err != nil || !exists:
+		return err
+	case ours:
+		t.finishLater(x) // then it is known
+		return fmt.Errorf("retire shards of exchange '%s': this proxy has not looked at the exchange yet", x.Name)
+	}
+	return fmt.Errorf("retire shards of exchange '%s': no policy of this proxy, which leads, is for it, so that it cannot move the catch-all", x.Name)
 }
 
 // unbindShard takes every binding of ours away from a shard.
@@ -179,13 +206,22 @@ func (w *work) keepsQuorum(queue string) bool {
 	return true
 }
 
-// countOne counts one shard over its own node.
+// countOne counts one shard over its own node. That this one does not know the
+// queue's node to be up is an error: it may be another than the shard's name says,
+// or one that this proxy has no connection to.
 func (t *Topology) countOne(ctx context.Context, exchange string, shard Shard) (count Count, err error) {
 	err = t.walk(ctx, exchange, []Shard{shard}, func(ctx context.Context, b Broker, _ *Set, _ []int) (err error) {
 		count, err = b.QueueCount(ctx, shard.Queue)
 		return err
 	})
+	if err == nil && count.Dormant {
+		err = dormant(exchange, shard.Queue)
+	}
 	return count, err
+}
+
+func dormant(exchange, queue string) error {
+	return fmt.Errorf("shards of exchange '%s': queue '%s' is not gone, but its node is down or it has crashed: %w", exchange, queue, ErrUnreachable)
 }
 
 // Uncovered implements coordination.Topologist. Shards that cannot be consumed,
@@ -218,6 +254,9 @@ func (t *Topology) Loads(ctx context.Context, exchange string, list []Shard) ([]
 	loads := make([]coordination.Load, len(list))
 	for i, shard := range list {
 		at, _ := a.set.Index(shard.Queue)
+		if counts[at].Dormant {
+			return nil, dormant(exchange, shard.Queue)
+		}
 		loads[i] = coordination.Load{Ready: counts[at].Messages, Consumers: counts[at].Consumers}
 	}
 	return loads, nil

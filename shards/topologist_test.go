@@ -87,6 +87,32 @@ func TestRetire(t *testing.T) {
 	require.ErrorIs(t, top.Retire(t.Context(), "x", []Shard{shardOf("a@h", 1), shardOf("b@h", 0)}), ErrUnreachable)
 }
 
+// A leader that has not seen an exchange cannot give its catch-all to another shard,
+// and so leaves it where it is.
+func TestRetireLeavesTheCatchAll(t *testing.T) {
+	top, cluster, _, _ := topology(t, 1, policy(t, "^x", Definition{}))
+	for _, name := range []string{"xy", "other"} {
+		cluster.exchanges[name] = ExchangeSpec{Name: name, Type: "direct", AlternateExchange: Unsharded(name)}
+		cluster.exchanges[Unsharded(name)] = ExchangeSpec{Name: Unsharded(name), Type: "fanout", Durable: true}
+		shard := func(i int) Shard { return Shard{Queue: QueueName(name, "a@h", i), Node: "a@h", Index: i} }
+		cluster.bindings[[3]string{Unsharded(name), "", shard(0).Queue}] = true
+		cluster.bindings[[3]string{name, "", shard(1).Queue}] = true
+		require.Error(t, top.Retire(t.Context(), name, []Shard{shard(0), shard(1)}))
+		require.NotEmpty(t, cluster.keys(Unsharded(name), shard(0).Queue))
+		require.Error(t, top.Retire(t.Context(), name, []Shard{{Queue: QueueNameFixed(name, 1), Node: "a@h", Index: 1}}))
+		require.NoError(t, top.Retire(t.Context(), name, []Shard{shard(1)}))
+		require.Empty(t, cluster.keys(name, shard(1).Queue))
+		require.Equal(t, name == "xy", top.pending(exchangeOrNil(top, name)))
+	}
+}
+
+func exchangeOrNil(top *Topology, name string) *Exchange {
+	if route := top.Lookup([]byte(name)); route != nil {
+		return route.Exchange
+	}
+	return nil
+}
+
 func TestIdleAndRemove(t *testing.T) {
 	top, cluster, nodes, _, logs := led(t, ourX, Definition{})
 	set := func(shard Shard, messages, consumers uint32) {
@@ -191,4 +217,29 @@ func TestLoads(t *testing.T) {
 	nodes[1].setDown(true)
 	_, err = top.Loads(t.Context(), "x", all)
 	require.ErrorIs(t, err, ErrUnreachable, "what cannot be seen is not empty")
+}
+
+// A shard on a node that another proxy's configuration knows, and that is down, is
+// not there for any node that can be asked: it is not empty, nor gone.
+func TestDormantShardStays(t *testing.T) {
+	top, cluster, _, _, _ := led(t, ourX, Definition{})
+	shard := shardOf("z@h", 0)
+	cluster.queues[shard.Queue] = fakeQueue{node: shard.Node, Count: Count{Dormant: true}}
+	idle, err := top.Idle(t.Context(), "x", shard)
+	require.ErrorIs(t, err, ErrUnreachable)
+	require.False(t, idle)
+	gone, err := top.Remove(t.Context(), "x", shard)
+	require.ErrorIs(t, err, ErrUnreachable)
+	require.False(t, gone)
+	_, err = top.Loads(t.Context(), "x", []Shard{shard})
+	require.ErrorIs(t, err, ErrUnreachable)
+}
+
+func TestIsShard(t *testing.T) {
+	for queue, is := range map[string]bool{
+		QueueName("x", "a@h", 1): true, QueueNameFixed("x", 7): true,
+		QueueName("xy", "a@h", 1): false, "orders": false, "x": false, "": false, queueWord + "x": false,
+	} {
+		require.Equal(t, is, participant{}.IsShard("x", queue), queue)
+	}
 }

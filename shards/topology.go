@@ -51,6 +51,8 @@ type Topology struct {
 	node  *coordination.Node // see participant.go
 	alone bool               // node has no other proxies to decide with
 
+	fencer Fencer // see barrier.go; nil: nobody publishes
+
 	listMu sync.Mutex           // taken under the node's lock, before those of an exchange
 	listed map[string]*Exchange // by name: what is reported to the coordination
 

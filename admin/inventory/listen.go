@@ -50,10 +50,10 @@ func (l *Listener) Listen(ctx context.Context, atLeast time.Duration) (*View, er
 	if there, err := anyProxies(conn); err != nil || !there {
 		return v, err
 	}
-	if err := v.gather(ctx, conn, max(atLeast, announceEvery)); err != nil {
+	if err := v.gather(ctx, conn, l.Username, max(atLeast, announceEvery)); err != nil {
 		return nil, fmt.Errorf("listen to proxies: %w", err)
 	}
-	if err := v.readStored(conn); err != nil {
+	if err := v.readStored(conn, l.Username); err != nil {
 		return nil, fmt.Errorf("read the stored state: %w", err)
 	}
 	return v, v.findSilent(conn)
@@ -123,8 +123,9 @@ func openInbox(ch *amqp.Channel) (<-chan amqp.Delivery, error) {
 	return ch.Consume(q.Name, "", true, true, false, false, nil)
 }
 
-// gather asks everybody to report and takes in what comes.
-func (v *View) gather(ctx context.Context, conn *amqp.Connection, atLeast time.Duration) error {
+// gather asks everybody to report and takes in what comes from proxies, which log
+// in as this user.
+func (v *View) gather(ctx context.Context, conn *amqp.Connection, user string, atLeast time.Duration) error {
 	ch, err := conn.Channel()
 	if err != nil {
 		return err
@@ -134,7 +135,7 @@ func (v *View) gather(ctx context.Context, conn *amqp.Connection, atLeast time.D
 	if err != nil {
 		return err
 	}
-	who := amqp.Publishing{ContentType: "application/json", Body: coordination.Who("")}
+	who := amqp.Publishing{ContentType: "application/json", UserId: user, Body: coordination.Who("")}
 	if err := ch.PublishWithContext(ctx, membersExchange, "", false, false, who); err != nil {
 		return err
 	}
@@ -145,6 +146,9 @@ func (v *View) gather(ctx context.Context, conn *amqp.Connection, atLeast time.D
 		case d, open := <-messages:
 			if !open {
 				return errors.New("the connection was lost")
+			}
+			if d.UserId != user {
+				continue // none of a proxy's, as the broker vouches
 			}
 			if m, err := coordination.DecodeMessage(d.Body); err == nil {
 				v.Add(m)
@@ -161,7 +165,7 @@ func (v *View) gather(ctx context.Context, conn *amqp.Connection, atLeast time.D
 
 // readStored reads what the last leader has decided, while no proxy leads. A
 // leader consumes the queue, so what is in it is not to be had then.
-func (v *View) readStored(conn *amqp.Connection) error {
+func (v *View) readStored(conn *amqp.Connection, user string) error {
 	if v.Led {
 		return nil
 	}
@@ -184,6 +188,9 @@ func (v *View) readStored(conn *amqp.Connection) error {
 		d, some, err := ch.Get(stateQueue, false)
 		if err != nil || !some {
 			return err
+		}
+		if d.UserId != user {
+			continue
 		}
 		state, err := coordination.DecodeState(d.Body)
 		if err != nil {

@@ -101,6 +101,10 @@ func (l *Listing) judge(x *Exchange, s *Shard, o PruneOptions) Verdict {
 		v.Reason = "a running proxy has not answered, and may hold messages of it: " + strings.Join(l.view.Silent, ", ")
 	case l.view.Led && l.view.Proxies() == 0:
 		v.Reason = "proxies run but have not answered (is RabbitMQ blocking publishers?)"
+	case l.view.Led && l.view.State == nil:
+		v.Reason = "the leader has not told its plan yet"
+	case s.Status == Draining && l.view.published(x.Name, s.Queue):
+		v.Reason = "proxies may still publish to it"
 	case *s.Ready > 0:
 		v.Reason = plural(*s.Ready, "message", "messages") + " ready"
 	case *s.Consumers > 0:

@@ -45,6 +45,22 @@ func reporting(r coordination.ExchangeReport) *View {
 	return v
 }
 
+// deciding is what is heard while a leader is new: it leads, and has not decided.
+func deciding() *View {
+	v := reporting(coordination.ExchangeReport{})
+	v.Add(&coordination.Message{Kind: coordination.BeatKind, From: "p1"})
+	return v
+}
+
+// replaced is what is heard when surplusA is of a former set.
+func replaced(phase coordination.Phase) *View {
+	v := reporting(coordination.ExchangeReport{})
+	v.Add(&coordination.Message{Kind: coordination.StateKind, State: &coordination.State{Exchanges: map[string]*coordination.Entry{
+		"images": {Layout: coordination.Layout{Old: []coordination.OldShard{{Shard: shardOf("images", "rabbit@a", 2), Phase: phase}}}},
+	}}})
+	return v
+}
+
 // What keeps a shard; the other one goes in each case.
 func TestPruneKeeps(t *testing.T) {
 	silent := reporting(coordination.ExchangeReport{})
@@ -65,6 +81,9 @@ func TestPruneKeeps(t *testing.T) {
 		"unacknowledged":  {stats: map[string]Stats{surplusA: {Unacked: 3}}, kept: "3 messages unacknowledged"},
 		"silent proxy":    {view: silent, kept: "a running proxy has not answered, and may hold messages of it: p2", keptToo: true},
 		"nobody answers":  {view: &View{Led: true}, kept: "proxies run but have not answered (is RabbitMQ blocking publishers?)", keptToo: true},
+		"no plan yet":     {view: deciding(), kept: "the leader has not told its plan yet", keptToo: true},
+		"published to":    {view: replaced(coordination.Bound), kept: "proxies may still publish to it"},
+		"drained":         {view: replaced(coordination.Unbound)},
 		"replicated":      {stats: map[string]Stats{surplusA: {Type: "quorum"}}, kept: replicated},
 		"found out later": {queue: queue{replicated: true}, kept: replicated},
 	} {

@@ -82,6 +82,15 @@ func (v *View) entry(exchange string) *coordination.Entry {
 	return v.State.Exchanges[exchange]
 }
 
+// published reports whether a running proxy may still publish to a shard: by the
+// leader's plan it is one of those that have just been replaced.
+func (v *View) published(exchange, queue string) bool {
+	entry := v.entry(exchange)
+	return v.Led && entry != nil && slices.ContainsFunc(entry.Old, func(s coordination.OldShard) bool {
+		return s.Queue == queue && s.Phase == coordination.Bound
+	})
+}
+
 // wanted reports whether a proxy's configuration asks for a shard.
 func (v *View) wanted(exchange, queue string) bool {
 	for _, m := range v.reports {

@@ -47,7 +47,7 @@ func upstreamNodes(ctx context.Context, cfg *config.Config) ([]config.Node, erro
 	}
 	for _, n := range found {
 		same := func(o config.Node) bool { return o.Name == n.Name || o.Address == n.Address }
-		if !slices.ContainsFunc(nodes, same) {
+		if n.Address != "" && !slices.ContainsFunc(nodes, same) {
 			nodes = append(nodes, config.Node{Name: n.Name, Address: n.Address})
 		}
 	}

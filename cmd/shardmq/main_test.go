@@ -190,6 +190,8 @@ func TestExitCodes(t *testing.T) {
 		{args: []string{"shards", "list"}, code: 2, want: "there is no policy, so no vhost to look at; give --shard EXCHANGE=N"},
 		{args: []string{"shards", "list", "--config", good, "--shard", "images=4"}, code: 2, want: "--shard cannot be used with --config"},
 		{args: []string{"shards", "list", "--config", bad}, code: 2, want: bad + ":2: log.level"},
+		{args: []string{"shards", "prune", "--upstream", "amqp://u:p@127.0.0.1:1/v1", "--shard", "images=4", "--vhost", "v2", "images"}, code: 2,
+			want: "vhost v2: images: without its policy all of its shards are surplus"},
 		{args: []string{"shards", "prune", "images"}, code: 2, want: "images: without its policy all of its shards are surplus; give --shard images=N"},
 		{args: []string{"shards", "list", "--upstream", "amqp://127.0.0.1:1", "--shard", "images=4"}, code: 1, want: "shardmq: vhost /: no RabbitMQ node has answered"},
 		{args: []string{"healthcheck", "--address", "nowhere"}, code: 2, want: "--address: is \"nowhere\"; give host:port"},

@@ -33,9 +33,14 @@ type reloader struct {
 // newReloader is for a proxy that goes by cfg, read from path just now.
 func newReloader(path string, cfg *config.Config, log *zap.Logger, updates chan<- proxy.Update) *reloader {
 	r := &reloader{path: path, log: log, updates: updates, started: cfg, now: cfg}
-	if data, err := os.ReadFile(path); err == nil {
-		r.taken = sha256.Sum256(data)
-		r.seen = r.taken
+	data, err := config.ReadFile(path)
+	if err != nil {
+		return r
+	}
+	r.seen = sha256.Sum256(data)
+	// It may have been replaced since cfg was read: then it is a change like any other.
+	if again, err := config.Parse(path, data, os.LookupEnv); err == nil && config.Same(cfg, again) {
+		r.taken = r.seen
 	}
 	return r
 }

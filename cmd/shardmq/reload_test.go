@@ -76,6 +76,19 @@ const (
 	images   = "policies: [{name: images, pattern: \"^images$\", definition: {shards-per-node: 2}}]\n"
 )
 
+// A file that is replaced between its first reading and the first look is taken all the same.
+func TestReloadChangedAtTheStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "shardmq.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(oneNode), 0o600))
+	cfg, err := config.Load(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte(twoNodes), 0o600))
+	updates := make(chan proxy.Update, 1)
+	newReloader(path, cfg, zap.NewNop(), updates).reload(t.Context(), false)
+	require.Len(t, updates, 1)
+	require.Len(t, (<-updates).Nodes, 2)
+}
+
 func TestReloadOnChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startReloader(t, oneNode)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/shardmq/shardmq/admin/inventory"
@@ -70,11 +69,11 @@ type shardsPruneCmd struct {
 // Run prints what becomes of surplus shards, and with --yes fails when one of
 // them has to stay.
 func (c *shardsPruneCmd) Run(ctx context.Context, a *app) error {
-	if err := c.checkNamed(); err != nil {
-		return err
-	}
 	verdicts := []inventory.Verdict{}
 	err := c.each(ctx, func(ctx context.Context, o inventory.Options) error {
+		if err := c.checkNamed(o); err != nil {
+			return err
+		}
 		vs, err := inventory.Prune(ctx, inventory.PruneOptions{Options: o, Yes: c.Yes, Force: c.Force})
 		verdicts = append(verdicts, vs...)
 		return err
@@ -98,13 +97,12 @@ func (c *shardsPruneCmd) Run(ctx context.Context, a *app) error {
 }
 
 // checkNamed refuses exchanges whose shards would all count as surplus because a
-// flag was forgotten.
-func (c *shardsPruneCmd) checkNamed() error {
+// flag was forgotten, or is for another vhost.
+func (c *shardsPruneCmd) checkNamed(o inventory.Options) error {
 	for _, name := range c.Exchanges {
-		isIt := func(shard string) bool { return strings.HasPrefix(shard, name+"=") }
-		if c.Config == "" && !slices.ContainsFunc(c.Shard, isIt) {
-			return usagef("%s: without its policy all of its shards are surplus; give --shard %s=N, or --config FILE with the policies there are",
-				name, name)
+		if c.Config == "" && o.Policies.Match(o.Vhost, name) == nil {
+			return usagef("%s: without its policy all of its shards are surplus; give --shard %s=N with the vhost in --upstream, "+
+				"or --config FILE with the policies there are", name, name)
 		}
 	}
 	return nil

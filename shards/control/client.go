@@ -3,7 +3,8 @@
 //
 // No client data passes here. There is one Client per node and vhost; it opens
 // one AMQP connection with a few channels, and each request has a channel to
-// itself, because a refused request closes the channel it was made on.
+// itself, because a refused request closes the channel it was made on. And there
+// is one Transport per vhost, over which proxies agree on who consumes what.
 package control
 
 import (

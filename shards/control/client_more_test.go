@@ -125,3 +125,18 @@ func TestOtherQueueAnswers(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, count)
 }
+
+// TestDormantQueue: a 404 that is not for want of a queue.
+func TestDormantQueue(t *testing.T) {
+	for text, dormant := range map[string]bool{
+		"NOT_FOUND - no queue 'q' in vhost '/'":                                                      false,
+		"NOT_FOUND - home node 'rabbit@b' of durable queue 'q' in vhost '/' is down or inaccessible": true,
+		"NOT_FOUND - queue 'q' in vhost '/' process is stopped by supervisor":                        true,
+	} {
+		p := newPeer(t)
+		p.answer = func(uint16, uint16, []byte) []byte { return closing(20, 40, 404, text) }
+		count, err := p.client(t, nil).QueueCount(t.Context(), "q")
+		require.NoError(t, err)
+		require.Equal(t, shards.Count{Dormant: dormant}, count, text)
+	}
+}

@@ -39,7 +39,7 @@ func inspectOrDeclare(ctx context.Context, d *desk, queue string) (amqp.Queue, e
 func (e *elector) take(w *wire, queue string) (*hold, error) {
 	h := &hold{
 		queue: queue, w: w, name: e.s.t.id + "." + randomHex(4) + ".",
-		newer: e.s.t.o.Newer, storing: make(chan struct{}, 1),
+		newer: e.s.t.o.Newer, foreign: e.s.t.foreign, storing: make(chan struct{}, 1),
 	}
 	type start struct {
 		ch         *amqp.Channel

@@ -22,6 +22,9 @@ const (
 	fallbackAgain = 10 * time.Second
 	// takeOverTimeout bounds looking for the states that fallback queues hold.
 	takeOverTimeout = 500 * time.Millisecond
+	// peekMost is how many messages of a fallback queue are looked at: more than two
+	// are not a leader's.
+	peekMost = 16
 )
 
 var errNoNode = errors.New("no node can be reached")
@@ -166,13 +169,14 @@ func (e *elector) peek(ctx context.Context, queue string) [][]byte {
 	var states [][]byte
 	if isCode(err, frames.PreconditionFailed) {
 		states, _ = at(ctx, &d, func(ch *amqp.Channel) (found [][]byte, err error) {
-			for {
+			for len(found) < peekMost {
 				m, ok, err := ch.Get(queue, false)
 				if err != nil || !ok {
 					return found, err
 				}
 				found = append(found, m.Body)
 			}
+			return found, nil
 		})
 	}
 	if ch := d.ch; ch != nil {

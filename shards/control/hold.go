@@ -42,6 +42,7 @@ type hold struct {
 	deliveries <-chan amqp.Delivery
 	name       string // begins the ids of messages it stores
 	newer      func(a, b []byte) bool
+	foreign    func(amqp.Delivery) bool
 	storing    chan struct{} // taken while a state is being stored
 
 	ctx      context.Context // ends with the lead; its cause says why
@@ -170,6 +171,12 @@ func (h *hold) confirmed(number uint64, state []byte) {
 func (h *hold) delivered(d amqp.Delivery) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.foreign(d) {
+		if err := h.ch.Ack(d.DeliveryTag, false); err != nil {
+			h.end(errLeadLost)
+		}
+		return
+	}
 	k := kept{tag: d.DeliveryTag}
 	if text, own := strings.CutPrefix(d.MessageId, h.name); own {
 		k.number, _ = strconv.ParseUint(text, 10, 64)
@@ -249,6 +256,10 @@ func (h *hold) collect(n int) error {
 // take compares a message with the one that is kept, and acknowledges the older.
 func (h *hold) take(d amqp.Delivery) {
 	older := kept{tag: d.DeliveryTag}
+	if h.foreign(d) {
+		_ = h.ch.Ack(older.tag, false)
+		return
+	}
 	if len(h.kept) == 0 || !h.newer(h.state, d.Body) {
 		h.state = d.Body
 		if len(h.kept) == 0 {

@@ -137,12 +137,27 @@ func likelyNames(cluster, address string) []string {
 }
 
 // nodeHash reads the hash of the node's name off a direct reply-to address,
-// which the broker fills in for a message that it then returns as unroutable.
+// which the broker fills in for a message that it then returns as unroutable. It
+// is published to an exchange that proxies need rights on anyway, or to the
+// default exchange where they have none.
 func nodeHash(ctx context.Context, conn *amqp.Connection) (uint32, error) {
+	hash, err := hashThrough(ctx, conn, stateExchange)
+	if refused, is := errors.AsType[*amqp.Error](err); is && refused.Code == amqp.AccessRefused {
+		return hashThrough(ctx, conn, "")
+	}
+	return hash, err
+}
+
+func hashThrough(ctx context.Context, conn *amqp.Connection, exchange string) (uint32, error) {
 	blocked := conn.NotifyBlocked(make(chan amqp.Blocking, 2))
 	ch, err := conn.Channel()
 	if err != nil {
 		return 0, err
+	}
+	if exchange != "" {
+		if err := ch.ExchangeDeclare(exchange, amqp.ExchangeDirect, true, false, false, false, nil); err != nil {
+			return 0, err
+		}
 	}
 	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
 	returned := ch.NotifyReturn(make(chan amqp.Return, 1))
@@ -150,7 +165,7 @@ func nodeHash(ctx context.Context, conn *amqp.Connection) (uint32, error) {
 		return 0, err
 	}
 	// No queue can have this name: amq. is reserved.
-	err = ch.PublishWithContext(ctx, "", "amq.shardmq.nowhere", true, false, amqp.Publishing{ReplyTo: replyTo})
+	err = ch.PublishWithContext(ctx, exchange, "amq.shardmq.nowhere", true, false, amqp.Publishing{ReplyTo: replyTo})
 	if err != nil {
 		return 0, err
 	}

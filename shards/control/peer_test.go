@@ -2,6 +2,7 @@ package control
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
@@ -35,6 +36,7 @@ type peer struct {
 	node     string        // returns what is published, with this node's reply-to address
 	beat     chan struct{} // heartbeats are sent until it is closed; nil = none
 	alarm    bool          // connection.blocked at a publish, and nothing is read from then on
+	denied   bool          // no rights on the proxies' own exchange
 }
 
 func newPeer(t *testing.T) *peer {
@@ -173,6 +175,11 @@ func (p *peer) reply(payload []byte) []byte {
 		return append(method(20, 11), 0, 0, 0, 0)
 	case class == 10 || class == 20:
 		return nil
+	case class == 40 && id == 10 && bytes.Contains(payload, []byte(stateExchange)):
+		if p.denied {
+			return closing(20, 40, 403, "ACCESS_REFUSED")
+		}
+		return method(40, 11)
 	case p.answer != nil:
 		return p.answer(class, id, payload[4:])
 	}

@@ -32,6 +32,7 @@ func (s *session) publish(
 	ctx context.Context, ch *amqp.Channel, exchange, key string, mandatory bool, m amqp.Publishing,
 ) (*amqp.DeferredConfirmation, error) {
 	m.Body = bytes.Clone(m.Body)
+	m.UserId = s.t.o.Username // the broker checks it, see foreign
 	blocked, is := s.alarm.state()
 	if is {
 		return nil, coordination.ErrBlocked

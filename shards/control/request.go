@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -201,6 +202,11 @@ func (c *Client) DeleteQueue(ctx context.Context, name string, ifUnused, ifEmpty
 	})
 }
 
+// noQueue begins the text of the one 404 that says that there is no such queue.
+// Others say that its home node is down, that its process has been stopped, or that
+// it does not answer.
+const noQueue = "NOT_FOUND - no queue "
+
 // QueueCount implements shards.Broker. A queue whose home node is down counts as
 // absent: the broker answers 404 for it too. So does a name that the broker takes
 // for another queue's, as it does with the rabbitmq_sharding plugin, which answers
@@ -210,8 +216,11 @@ func (c *Client) QueueCount(ctx context.Context, name string) (shards.Count, err
 	q, err := do(ctx, c, r, func(ch *amqp.Channel) (amqp.Queue, error) {
 		return ch.QueueDeclarePassive(name, false, false, false, false, nil)
 	})
-	if missing, err := absent(err); missing || err != nil {
-		return shards.Count{}, err
+	if missing, other := absent(err); other != nil {
+		return shards.Count{}, other
+	} else if missing {
+		refused, _ := errors.AsType[*shards.BrokerError](err)
+		return shards.Count{Dormant: !strings.HasPrefix(refused.Text, noQueue)}, nil
 	}
 	if q.Name != name {
 		return shards.Count{}, nil

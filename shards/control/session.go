@@ -192,7 +192,9 @@ func lost(w *wire, err *amqp.Error) error {
 func (s *session) receive() {
 	for d := range s.inbox {
 		s.sent.Store(0)
-		s.t.deliver(d.Body)
+		if !s.t.foreign(d) {
+			s.t.deliver(d.Body)
+		}
 	}
 	if !s.in.conn.IsClosed() { // else watch knows why
 		s.fail(errInboxGone)

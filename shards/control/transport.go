@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardmq/shardmq/shards"
@@ -24,8 +25,8 @@ const (
 )
 
 const (
-	// eventsKept bounds what waits for the reader of Events. Messages beyond it are
-	// dropped, as the broker may drop them.
+	// eventsKept bounds what waits for the reader of Events, and inboxOctets how much
+	// that may be. Messages beyond it are dropped, as the broker may drop them.
 	eventsKept = 256
 	// requestTimeout is how long the broker has for an answer.
 	requestTimeout = 2 * time.Second
@@ -80,6 +81,8 @@ type Transport struct {
 	cancel  context.CancelFunc
 	events  chan coordination.Event
 	running sync.WaitGroup // run
+	waiting int            // octets put into events since that was empty; deliver's
+	warned  atomic.Bool    // see foreign
 
 	mu      sync.Mutex
 	session *session // nil while not connected
@@ -227,10 +230,18 @@ func (t *Transport) emit(e coordination.Event) {
 	}
 }
 
-// deliver delivers a message, unless too many wait already.
+// deliver delivers a message, unless it is too large or too much waits already.
+// Sessions call it one at a time.
 func (t *Transport) deliver(body []byte) {
+	if len(t.events) == 0 {
+		t.waiting = 0
+	}
+	if len(body) > coordination.MaxMessage || t.waiting+len(body) > inboxOctets {
+		return
+	}
 	select {
 	case t.events <- coordination.Event{Kind: coordination.Received, Body: body}:
+		t.waiting += len(body)
 	default:
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,9 +93,10 @@ func TestTransportStandInApart(t *testing.T) {
 	within(t, func(t *testing.T, h *hub) {
 		h.down[stateQueue] = true
 		h.apart["a:1"] = true
+		var calls atomic.Int32
 		tr := NewTransport(TransportOptions{Dial: h.dial, Nodes: func() []NodeAddress {
 			nodes := []NodeAddress{{Address: "a:1"}, {Address: "b:1"}}
-			if len(h.asked) == 0 {
+			if calls.Add(1) == 1 {
 				return nodes[1:] // that is where it connects to
 			}
 			return nodes
@@ -255,6 +257,23 @@ func TestTransportSlowReader(t *testing.T) {
 		for range tr.Events() { // it is closed, so this ends
 		}
 	})
+}
+
+// Nor does what waits for it grow without bounds.
+func TestTransportBoundsWhatWaits(t *testing.T) {
+	tr := &Transport{events: make(chan coordination.Event, eventsKept)}
+	tr.deliver(make([]byte, coordination.MaxMessage+1))
+	require.Empty(t, tr.events, "nobody would take it")
+	large := make([]byte, coordination.MaxMessage)
+	for range 2 {
+		for range 10 {
+			tr.deliver(large)
+		}
+		require.Len(t, tr.events, inboxOctets/coordination.MaxMessage)
+		for len(tr.events) > 0 {
+			<-tr.events
+		}
+	}
 }
 
 func TestTransportNobody(t *testing.T) {

@@ -94,13 +94,16 @@ func within(t *testing.T, fn func(*testing.T, *hub)) {
 // pass lets time pass, until nothing moves any more.
 func pass(d time.Duration) { time.Sleep(d); synctest.Wait() }
 
-// put publishes messages as another proxy would.
-func (h *hub) put(queue string, bodies ...string) {
+// put publishes messages as another proxy would, putAs as another user.
+func (h *hub) put(queue string, bodies ...string) { h.putAs("u", queue, bodies...) }
+
+func (h *hub) putAs(user, queue string, bodies ...string) {
 	h.do(func() {
 		q := h.queues[queue]
 		for _, body := range bodies {
 			header := make([]byte, 14)
-			header[1], header[11] = 60, byte(len(body))
+			header[1], header[11], header[13] = 60, byte(len(body)), 1<<4 // a user-id is there
+			header = append(append(header, byte(len(user))), user...)
 			q.ready = append(q.ready, hubMessage{header, []byte(body)})
 		}
 		h.deliver(q)

@@ -28,7 +28,7 @@ func (c *Core) balance(exchange string) {
 	}
 	w := c.work(exchange)
 	cs := c.candidates(exchange, e, w)
-	shards := without(e.consumed(), w.removing()) // one may be wanted again just now
+	shards := e.consumed()
 	single, exclusive := w.aim(shards, cs, e.Ordered)
 	if w.barrier.sealed {
 		for _, k := range cs {

@@ -53,8 +53,8 @@ func (c *Core) begin() {
 // echoed: a beat of this leader has come back.
 func (c *Core) echoed(seq uint64) {
 	l := c.lead
-	if l == nil || l.phase == storing || seq <= l.echoSeq {
-		return
+	if l == nil || l.phase == storing || seq <= l.echoSeq || seq > c.seq {
+		return // c.seq: it is none that was sent
 	}
 	l.echoSeq, l.echoAt = seq, c.now
 	for _, m := range c.peers() {

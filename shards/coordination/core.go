@@ -152,6 +152,7 @@ func (c *Core) Tick(now time.Duration) {
 	c.tickLead()
 	c.tickLocal()
 	c.forgetSilent()
+	c.forgetPlans()
 	if c.alone || !c.connected {
 		return
 	}
@@ -172,11 +173,11 @@ func (c *Core) Wake() time.Duration {
 	}
 	if c.connected {
 		at = min(at, c.reportDue)
+		if c.whoDue {
+			at = c.now
+		}
 	}
-	if c.whoDue {
-		at = c.now
-	}
-	if c.lead != nil && c.lead.dirty {
+	if c.leading() && c.lead.dirty {
 		at = min(at, c.lead.stateSent+c.pace(c.lead.stateSize))
 	}
 	return max(at, c.now)

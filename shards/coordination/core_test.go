@@ -249,3 +249,18 @@ func TestLayoutsAreStoredFirst(t *testing.T) {
 	require.Len(t, r.sent[StateKind].State.Exchanges["x"].Next, 3)
 	require.Len(t, r.c.Plan("x").Next, 3)
 }
+
+// What cannot be sent is no reason to wake up for, again and again.
+func TestSleepsWhileNothingCanBeSent(t *testing.T) {
+	r := newCoreRig(t)
+	r.lead()
+	r.pass(4*time.Second, false)
+	require.True(t, r.c.lead.suspended)
+	r.c.lead.dirty = true // a store has ended meanwhile
+	r.c.Tick(r.now)
+	require.Greater(t, r.c.Wake(), r.now)
+	r.c.whoDue = true
+	r.c.Disconnected(r.now)
+	r.c.Tick(r.now)
+	require.Greater(t, r.c.Wake(), r.now)
+}

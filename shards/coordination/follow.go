@@ -28,6 +28,7 @@ func (c *Core) heardState(s *State) {
 		c.promise(s.Ballot)
 	}
 	c.leaderAt = c.now
+	c.imitated(s.Stamp)
 	// To one that is elected, what a former leader said is no news: its own state
 	// counts from now on.
 	if c.lead != nil || s.Leader == c.id || s.Stamp.compare(c.applied) <= 0 {
@@ -80,6 +81,17 @@ func (c *Core) applyPlan(exchange string, p *Plan) {
 	}
 	c.plans[exchange] = p
 	c.emit(Output{Kind: ApplyOutput, Exchange: exchange, Plan: p})
+}
+
+// forgetPlans drops the plans of exchanges that neither this proxy nor the last
+// state has any more: under a pattern exchanges may come and go for ever.
+func (c *Core) forgetPlans() {
+	for name := range c.plans {
+		if _, reported := c.self.report[name]; !reported && c.known.Exchanges[name] == nil {
+			delete(c.plans, name)
+			delete(c.local.sweeps, name)
+		}
+	}
 }
 
 // Plan returns what was applied last on an exchange, nil if nothing was.

@@ -18,7 +18,7 @@ func TestLayoutProperties(t *testing.T) {
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			before := union(l.Set, l.Next, l.in(Bound), l.in(Unbound), l.in(Closing))
 			clear(gone)
-			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			switch rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0:
 				want := Spec{Shards: makeShards(nodeNames(1), rapid.IntRange(1, 5).Draw(t, "n")), Ordered: rapid.Bool().Draw(t, "ordered")}
 				if want.Key() != l.Key {
@@ -28,6 +28,8 @@ func TestLayoutProperties(t *testing.T) {
 				if l.Next != nil {
 					l = l.switched()
 				}
+			case 5:
+				l = l.paused(l.Next != nil)
 			case 2:
 				l = l.moved(l.in(Bound), Unbound)
 			case 3:
@@ -46,6 +48,7 @@ func TestLayoutProperties(t *testing.T) {
 				require.False(t, hasQueue(l.Set, old.Queue) || hasQueue(l.Next, old.Queue), "%s is old and wanted", old.Queue)
 			}
 			require.NotContains(t, l.Superseded, l.Key)
+			require.False(t, l.Paused && l.Next == nil, "publishes pause for nothing")
 			for n, set := range map[uint64][]Shard{l.Generation: l.Set, l.Generation + 1: l.Next} {
 				if former, told := numbers[n]; told && set != nil {
 					require.Equal(t, former, set, "generation %d", n)

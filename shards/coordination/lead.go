@@ -92,23 +92,26 @@ func (c *Core) Elected(now time.Duration, stored *State) {
 	if stored != nil && stored.Stamp.compare(base.Stamp) > 0 {
 		base = stored
 	}
-	term := max(base.Term, c.promised.Term) + 1
+	last := base.Ballot
+	if c.promised.compare(last) > 0 {
+		last = c.promised
+	}
 	c.known = base.clone()
-	c.known.Stamp = Stamp{Ballot: Ballot{Term: term, Leader: c.id}, Version: base.Version + 1}
+	c.known.Stamp = Stamp{Ballot: last.next(c.id), Version: base.Version + 1}
 	c.lead = newLead(storing, now)
 	for _, m := range c.peers() {
 		m.echoes, m.absent, m.asked = 0, false, 0
 	}
 	for _, name := range sortedKeys(c.known.Exchanges) {
 		for _, proxy := range sortedKeys(c.known.Exchanges[name].Grants) {
-			if c.members[proxy] == nil {
+			if c.members[proxy] == nil && len(c.members) < maxMembers {
 				m := newMember(proxy)
 				m.stranger, m.heard = true, now
 				c.setMember(proxy, m)
 			}
 		}
 	}
-	c.log("elected", "term", term)
+	c.log("elected", "term", c.known.Term)
 	c.flushStore()
 }
 
@@ -134,12 +137,27 @@ func (c *Core) deposed() {
 // promise has this proxy obey a ballot, and nobody below it.
 func (c *Core) promise(b Ballot) {
 	c.promised = b
-	if c.lead != nil && b.Leader != c.id {
-		c.deposed()
-		c.emit(Output{Kind: ResignOutput})
+	if c.lead != nil && b != c.known.Ballot {
+		c.resign()
 	}
 	c.leaderAt = c.now
 	c.reportDue = c.now
+}
+
+// resign gives the lead up.
+func (c *Core) resign() {
+	c.deposed()
+	c.emit(Output{Kind: ResignOutput})
+}
+
+// imitated gives the lead up if somebody goes by a state under this leader's name
+// that it has not decided: what it decides would not count until it had decided as
+// much. Its next term does.
+func (c *Core) imitated(s Stamp) {
+	if c.lead != nil && s.Ballot == c.known.Ballot && s.Version > c.known.Version {
+		c.log("a state in this leader's name is not its own, resigning", "term", s.Term)
+		c.resign()
+	}
 }
 
 // tickLead does what a leader has to do from time to time.

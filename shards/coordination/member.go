@@ -5,6 +5,10 @@ import (
 	"time"
 )
 
+// maxMembers bounds the proxies that are remembered, for anybody who may write to
+// the exchange can make any number of them up.
+const maxMembers = 1000
+
 // consumerKey names a consumer among all proxies'.
 type consumerKey struct {
 	proxy string
@@ -106,6 +110,9 @@ func (c *Core) heardReport(r *Message) {
 	}
 	m := c.members[r.From]
 	if m == nil {
+		if len(c.members) >= maxMembers {
+			return
+		}
 		m = newMember(r.From)
 		c.setMember(r.From, m)
 	}
@@ -119,6 +126,7 @@ func (c *Core) heardReport(r *Message) {
 	if r.Promised.compare(c.promised) > 0 {
 		c.promise(r.Promised)
 	}
+	c.imitated(r.Applied)
 	for _, name := range sortedKeys(r.Exchanges) {
 		if _, knew := m.report[name]; !knew {
 			c.emit(Output{Kind: SeenOutput, Exchange: name})

@@ -20,7 +20,8 @@ var (
 	ErrVersion  = errors.New("message of another version of the protocol")
 	ErrKind     = errors.New("message of an unknown kind")
 
-	errTerm = errors.New("term out of range")
+	errNames  = errors.New("message with an impossible name of a proxy")
+	errShards = errors.New("message with impossible shards")
 )
 
 // Kind tells messages apart.
@@ -63,7 +64,7 @@ type Message struct {
 
 // DecodeMessage decodes one message of the fanout exchange. It returns ErrKind for
 // kinds it does not know, ErrVersion, ErrTooLarge, or what was wrong with the
-// JSON. It never panics, whatever the body is.
+// JSON or with what it says. It never panics, whatever the body is.
 func DecodeMessage(body []byte) (*Message, error) {
 	if len(body) > MaxMessage {
 		return nil, ErrTooLarge
@@ -85,8 +86,8 @@ func DecodeMessage(body []byte) (*Message, error) {
 	default:
 		return nil, fmt.Errorf("%w: %q", ErrKind, m.Kind)
 	}
-	if !m.Promised.sane() || !m.Stamp.sane() || m.State != nil && !m.State.sane() {
-		return nil, errTerm
+	if err := m.problem(); err != nil {
+		return nil, err
 	}
 	return &m, nil
 }
@@ -112,10 +113,10 @@ func DecodeState(body []byte) (*State, error) {
 	if s.State == nil {
 		return nil, errors.New("decode stored state: no state in it")
 	}
-	if !s.State.sane() {
-		return nil, errTerm
-	}
 	s.State.tidy()
+	if err := s.State.problem(); err != nil {
+		return nil, err
+	}
 	return s.State, nil
 }
 

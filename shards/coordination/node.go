@@ -81,6 +81,8 @@ type Node struct {
 	computed time.Duration
 	cost     time.Duration
 	stale    map[string]bool // exchanges whose Changed was put off
+
+	refusal time.Time // when a message was last said to have been refused; run's
 }
 
 const (
@@ -93,6 +95,8 @@ const (
 	storeTimeout = 10 * time.Second
 	sendTimeout  = 5 * time.Second
 	aliveTimeout = 2 * time.Second
+	// refusedEvery is how often at most messages that are not understood are logged.
+	refusedEvery = time.Minute
 )
 
 // NewNode returns the coordination of one proxy. Without a transport it decides
@@ -198,12 +202,24 @@ func (n *Node) Plan(ctx context.Context, exchange string) (*Plan, error) {
 		case <-n.ctx.Done():
 			return nil, ErrClosed
 		case <-ctx.Done():
+			n.giveUp(exchange, wait)
 			return nil, fmt.Errorf("%w: '%s': %w", ErrNoPlan, exchange, context.Cause(ctx))
 		}
 	}
 }
 
-func (n *Node) planOrWait(exchange string) (*Plan, <-chan struct{}, error) {
+// giveUp forgets a wait, lest those for exchanges that come to nothing pile up. Any
+// other that waits there begins again.
+func (n *Node) giveUp(exchange string, wait chan struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.waiters[exchange] == wait {
+		close(wait)
+		delete(n.waiters, exchange)
+	}
+}
+
+func (n *Node) planOrWait(exchange string) (*Plan, chan struct{}, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {

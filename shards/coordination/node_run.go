@@ -66,13 +66,14 @@ func (n *Node) event(e Event) {
 	var err error
 	switch e.Kind {
 	case Received:
-		if message, err = DecodeMessage(e.Body); err != nil {
-			return // of another version, or of no proxy
+		if message, err = n.decode(e.Body); err != nil {
+			n.refused(err)
+			return
 		}
 	case Elected:
 		if e.Body != nil {
-			if state, err = DecodeState(e.Body); err != nil {
-				n.o.Log.Warn("stored state cannot be read, starting anew", "error", err)
+			if state, err = n.decodeState(e.Body); err != nil {
+				n.o.Log.Warn("stored state cannot be read, starting anew", "error", err.Error())
 			}
 		}
 	case Deposed, Connected, Disconnected:

@@ -78,7 +78,44 @@ func TestPlanWaitsForTheReport(t *testing.T) {
 	_, err := n.Plan(ctx, "other")
 	require.ErrorIs(t, err, ErrNoPlan)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Empty(t, n.waiters, "nobody waits any more")
 	require.NoError(t, n.Close())
 	_, err = n.Plan(context.Background(), "x")
 	require.ErrorIs(t, err, ErrClosed)
+}
+
+// namer knows shards by their names; it is a Logger too.
+type namer struct {
+	*fakeParticipant
+	warned []string
+}
+
+func (namer) IsShard(_, queue string) bool     { return queue != "orders" }
+func (namer) Info(string, ...any)              {}
+func (n *namer) Warn(_ string, keyvals ...any) { n.warned = append(n.warned, keyvals[1].(string)) }
+func received(m *Message) Event                { return Event{Kind: Received, Body: encode(m)} }
+func foundBy(queue string) map[string]ExchangeReport {
+	return map[string]ExchangeReport{"x": {Found: []Shard{{Queue: queue}}}}
+}
+
+// Nobody gets any queue consumed and deleted that is not a shard, by a report or by
+// a state; and what is not taken is said, but not each time.
+func TestNodeTakesOnlyShards(t *testing.T) {
+	p := &namer{fakeParticipant: newFakeParticipant(map[string]Spec{"x": {Shards: makeShards(nodeNames(1), 1)}})}
+	n := NewNode(NodeOptions{Participant: p, Log: p})
+	defer func() { require.NoError(t, n.Close()) }()
+	for range 3 {
+		n.event(received(&Message{Kind: ReportKind, From: "b", Seq: 1, Exchanges: foundBy("orders")}))
+	}
+	require.Nil(t, n.core.members["b"])
+	require.Equal(t, []string{errShards.Error()}, p.warned)
+	n.event(received(&Message{Kind: ReportKind, From: "b", Seq: 1, Exchanges: foundBy("q")}))
+	require.NotNil(t, n.core.members["b"])
+
+	state := &State{Exchanges: map[string]*Entry{"x": {Layout: Layout{Generation: 1, Set: []Shard{{Queue: "orders"}}}}}}
+	got, err := n.decodeState(encodeState(state))
+	require.ErrorIs(t, err, errShards)
+	require.Nil(t, got)
+	_, err = n.decode(encode(&Message{Kind: StateKind, State: state}))
+	require.ErrorIs(t, err, errShards)
 }

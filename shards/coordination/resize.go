@@ -244,21 +244,17 @@ func (c *Core) Done(now time.Duration, id uint64, exchange string, o Outcome) {
 	if e == nil || w == nil || w.effect.id != id {
 		return
 	}
-	removing := w.removing() != nil
 	w.effect.id = 0
-	if removing && c.leading() {
-		c.balance(exchange)
-	}
 	if o.Err != nil {
 		if w.effect.backoff.pause == 0 {
 			c.log("shards cannot be changed yet", "exchange", exchange, "error", o.Err)
 		}
 		w.effect.backoff.failed(now, c.t)
-		return
-	}
-	w.effect.backoff.worked()
-	if w.effect.generation == e.Generation && c.settled(exchange) {
-		c.finished(exchange, e, w, o)
+	} else {
+		w.effect.backoff.worked()
+		if w.effect.generation == e.Generation && c.settled(exchange) {
+			c.finished(exchange, e, w, o)
+		}
 	}
 	if c.leading() {
 		c.decide([]string{exchange}) // what waited for this

@@ -76,7 +76,7 @@ func (p *simProxy) publish() {
 	p.pub.onWay++
 	wait := w.some(30)
 	if w.rnd.IntN(20) == 0 {
-		wait = w.some(1500) // the broker is busy
+		wait = w.some(400) // the broker is busy; less than Grace
 	}
 	p.pub.arrival = max(p.pub.arrival, w.now+wait)
 	w.after(p.pub.arrival-w.now, func() {

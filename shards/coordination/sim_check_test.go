@@ -45,8 +45,9 @@ func (w *simWorld) checkPlan(p *simProxy, plan *Plan) {
 	if plan.Next != nil {
 		check(plan.Generation+1, plan.Next)
 	}
-	// One that has only just begun to publish binds the new set's shards first.
-	begun := p.routing == 0 || w.now-p.routingAt < time.Second
+	// One that has only just begun to publish, or that the leader could not know of,
+	// binds the new set's shards first.
+	begun := p.routing == 0 || w.now-p.routingAt < time.Second || p.cutAt > 0 && w.now-p.cutAt < 15*time.Second
 	if !begun && p.prepared < plan.Generation && !w.exempt(p) && !sameShards(p.routes, plan.Set) {
 		w.failf("%s is to go over to generation %d and is prepared for %d", p.id, plan.Generation, p.prepared)
 	}

@@ -15,7 +15,8 @@ type simProxy struct {
 	wake time.Duration
 
 	dead, paused, connected, timedOut bool
-	pausedAt                          time.Duration
+	pausedAt                          time.Duration // when that last began or ended
+	cutAt                             time.Duration // when it lost its connection last
 	session, session2                 int
 	contends                          time.Duration
 	backlog                           []func()

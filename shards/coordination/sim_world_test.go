@@ -263,7 +263,7 @@ func (w *simWorld) pause(p *simProxy) {
 
 func (w *simWorld) resume(p *simProxy) {
 	w.disturb("%s goes on", p.id)
-	p.paused = false
+	p.paused, p.pausedAt = false, w.now
 	if p.timedOut {
 		p.timedOut = false
 		p.clientsGone()
@@ -284,7 +284,7 @@ func (w *simWorld) cut(p *simProxy) {
 	}
 	w.disturb("%s loses its connection", p.id)
 	w.taint(p.id)
-	p.connected = false
+	p.connected, p.cutAt = false, w.now
 	p.session++
 	w.unlead(p)
 	p.deliver(func() { p.step(func() { p.core.Deposed(w.now); p.core.Disconnected(w.now) }) })

@@ -15,11 +15,21 @@ type Ballot struct {
 }
 
 func (b Ballot) compare(o Ballot) int {
-	return cmp.Or(cmp.Compare(b.Term, o.Term), cmp.Compare(b.Leader, o.Leader))
+	return cmp.Or(compareTerms(b.Term, o.Term), cmp.Compare(b.Leader, o.Leader))
 }
 
-// sane reports whether terms can still grow: no elections make so many.
-func (b Ballot) sane() bool { return b.Term < 1<<62 }
+// compareTerms compares terms, of which the one after the last possible is 1: who
+// may write to the exchange can name any term, and must not leave the next leader
+// without a higher one. 0 is none.
+func compareTerms(a, b uint64) int {
+	if a == 0 || b == 0 {
+		return cmp.Compare(a, b)
+	}
+	return cmp.Compare(int64(a-b), 0)
+}
+
+// next returns the ballot of that leader for the next term.
+func (b Ballot) next(leader string) Ballot { return Ballot{Term: max(b.Term+1, 1), Leader: leader} }
 
 // Stamp orders states: by ballot, then by version.
 type Stamp struct {

@@ -46,14 +46,6 @@ type effect struct {
 	backoff    backoff
 }
 
-// removing returns the shards whose deletion is under way.
-func (w *work) removing() []Shard {
-	if w.effect.id == 0 || w.effect.kind != RemoveEffect {
-		return nil
-	}
-	return w.effect.shards
-}
-
 func newWork() *work {
 	return &work{
 		goal:    make(map[consumerKey][]string),

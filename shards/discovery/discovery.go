@@ -17,7 +17,8 @@ type Node struct {
 	// Name is its name within the cluster, such as rabbit@host; "" = not known, to
 	// be learned from the broker.
 	Name string
-	// Address is the host and port it serves AMQP on.
+	// Address is the host and port it serves AMQP on; "" = it is a member, but
+	// where it serves cannot be told now.
 	Address string
 	// Zone is where it is, for clients that prefer what is near; "" = not known.
 	Zone string

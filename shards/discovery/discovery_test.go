@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -74,6 +75,14 @@ func TestSRV(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tt.want, nodes)
 		})
+	}
+	// Two ports of one host, in the order that the day brings.
+	ports := []*net.SRV{{Target: "a.example.com.", Port: 5671}, {Target: "a.example.com.", Port: 5672}}
+	for range 2 {
+		nodes, err := SRV{Name: name, Resolver: resolver{name, ports, nil}}.Nodes(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []Node{{"rabbit@a", "a.example.com:5671", ""}}, nodes)
+		slices.Reverse(ports)
 	}
 	boom := errors.New("boom")
 	_, err := SRV{Name: name, Resolver: resolver{name, records, boom}}.Nodes(t.Context())

@@ -84,8 +84,8 @@ type listener struct {
 }
 
 // Nodes implements Source. Of a node that does not run it is known that it is a
-// member, but not on which port it will be reached: it counts only if Port says
-// so, or all others use the same.
+// member, but not on which port it will be reached: it has an address only if Port
+// says so, or all others use the same.
 func (m Management) Nodes(ctx context.Context) ([]Node, error) {
 	var members []managedNode
 	if err := m.get(ctx, "/api/nodes", &members); err != nil {
@@ -105,10 +105,11 @@ func (m Management) Nodes(ctx context.Context) ([]Node, error) {
 		if port == 0 {
 			port = usual
 		}
-		if port == 0 {
-			continue
+		node := Node{Name: member.Name, Zone: m.Zone}
+		if port != 0 {
+			node.Address = net.JoinHostPort(m.host(host), strconv.Itoa(port))
 		}
-		nodes = append(nodes, Node{Name: member.Name, Address: net.JoinHostPort(m.host(host), strconv.Itoa(port)), Zone: m.Zone})
+		nodes = append(nodes, node)
 	}
 	return sorted(nodes), nil
 }

@@ -50,7 +50,7 @@ func TestManagement(t *testing.T) {
 			{"rabbit@a.example", "a.example:5672", ""}, {"rabbit@b.example", "b.example:5672", ""}, {"rabbit@c.example", "c.example:5672", ""},
 		}},
 		{"TLS, ports that differ", func(m *Management) { m.TLS = true; m.Zone = "z" }, []Node{
-			{"rabbit@a.example", "a.example:5671", "z"}, {"rabbit@b.example", "b.example:5681", "z"},
+			{"rabbit@a.example", "a.example:5671", "z"}, {"rabbit@b.example", "b.example:5681", "z"}, {"rabbit@c.example", "", "z"},
 		}},
 		{"a port and a host of our own", func(m *Management) { m.Port = 7; m.Host = "{host}.other" }, []Node{
 			{"rabbit@a.example", "a.other:7", ""}, {"rabbit@b.example", "b.other:7", ""}, {"rabbit@c.example", "c.other:7", ""},

@@ -1,10 +1,12 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -46,6 +48,12 @@ func (s SRV) Nodes(ctx context.Context) ([]Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look up SRV records of %s: %w", s.Name, err)
 	}
+	// They come in an order that weights make random, and of two for one node the
+	// first counts: that has to be the same one each time.
+	records = slices.Clone(records)
+	slices.SortStableFunc(records, func(a, b *net.SRV) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Port, b.Port))
+	})
 	var nodes []Node
 	for _, r := range records {
 		host := strings.TrimSuffix(r.Target, ".")

@@ -105,7 +105,7 @@ func (w *Watcher) look(ctx context.Context) {
 	if !w.well(err) {
 		return
 	}
-	nodes := w.merge(sorted(answer))
+	nodes := w.merge(w.addressed(sorted(answer)))
 	if slices.Equal(nodes, w.nodes) {
 		return
 	}
@@ -132,6 +132,22 @@ func (w *Watcher) well(err error) bool {
 		}
 	}
 	return err == nil
+}
+
+// addressed leaves out nodes whose address the answer cannot tell, unless it is
+// known from an earlier one: a member that is down has not gone.
+func (w *Watcher) addressed(answer []Node) (out []Node) {
+	for _, n := range answer {
+		if n.Address == "" {
+			i := slices.IndexFunc(w.nodes, func(o Node) bool { return key(o) == key(n) })
+			if i < 0 {
+				continue
+			}
+			n = w.nodes[i]
+		}
+		out = append(out, n)
+	}
+	return out
 }
 
 // merge returns the nodes there are after a good answer.

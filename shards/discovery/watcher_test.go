@@ -71,6 +71,8 @@ func watch(o WatcherOptions, intervals int) (told [][]Node) {
 func TestWatcher(t *testing.T) {
 	boom := errors.New("boom")
 	abc, ab := named("a", "b", "c"), named("b", "a")
+	down, unknown := named("a", "b", "c"), named("a", "b", "d")
+	down[2].Address, unknown[2].Address = "", ""
 	moved := named("a", "b")
 	moved[1].Address = "elsewhere:1"
 	for _, tt := range []struct {
@@ -100,6 +102,8 @@ func TestWatcher(t *testing.T) {
 		{"another address", []answer{{nodes: ab}, {nodes: moved}}, [][]Node{named("a", "b"), moved}, []string{
 			"node discovered", "node discovered", "node has another address",
 		}},
+		{"a member that is down stays", []answer{{nodes: abc}, {nodes: down}, {nodes: down}, {nodes: down}, {nodes: down}}, [][]Node{abc}, nil},
+		{"one that never had an address", []answer{{nodes: unknown}, {nodes: ab}}, [][]Node{named("a", "b")}, nil},
 		{"order and doubles", []answer{{nodes: ab}, {nodes: named("a", "b", "a")}}, [][]Node{named("a", "b")}, nil},
 		{"late", []answer{{err: boom}, {nodes: ab}}, [][]Node{named("a", "b")}, nil},
 	} {
