@@ -140,7 +140,7 @@ func TestOrderBarrier(t *testing.T) {
 func TestOrderBarrierVersions(t *testing.T) {
 	onVersions(t, func(t *testing.T, version string) {
 		testOrderBarrier(t, newNodeEnv(t, rig.NodeOptions{Version: version}))
-	}, "4.0") // from 4.3 on the broker places the messages
+	}, "4.0", "4.3")
 }
 
 // TestOrderBarrierWaits: a message that a consumer keeps holds publishes up, and no other exchange's; when it is

@@ -158,5 +158,5 @@ func plainNumbers(arguments map[string]any) map[string]any {
 // placesItself reports whether the policy asks for a placement that the broker's
 // own x-modulus-hash cannot give: then a new exchange is ours on every version.
 func (d *Definition) placesItself() bool {
-	return d.HashOn.Source != OnRoutingKey || len(d.FedBy) > 0
+	return d.HashOn.Source != OnRoutingKey || len(d.FedBy) > 0 || d.Barrier
 }

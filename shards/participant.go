@@ -16,7 +16,7 @@ func (t *Topology) Coordinate(tr coordination.Transport) {
 	}
 	t.alone = tr == nil
 	t.node = coordination.NewNode(coordination.NodeOptions{
-		Transport: tr, Participant: participant{t}, Topologist: t, Log: t.log,
+		Transport: tr, Participant: participant{t}, Topologist: t, Log: vhostLog{t.log, t.vhost},
 	})
 }
 

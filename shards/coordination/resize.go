@@ -11,10 +11,11 @@ import (
 // proxies that reload one after the other, or start with a file that is out of
 // date, do not undo a change, unless all want it.
 //
-// While a shard is being deleted nothing is adopted: should it be wanted again, it
-// is to be made anew when it is gone for sure, and nobody consumes it before.
+// While shards are being unbound or deleted nothing is adopted: should one be
+// wanted again, no proxy may bind it before that is over, and one that is gone is
+// to be made anew.
 func (c *Core) judge(exchange string) {
-	if w := c.lead.works[exchange]; w != nil && w.effect.id != 0 && w.effect.kind == RemoveEffect {
+	if w := c.lead.works[exchange]; w != nil && w.effect.id != 0 && (w.effect.kind == RemoveEffect || w.effect.kind == RetireEffect) {
 		return
 	}
 	for _, m := range c.live() {
