@@ -15,7 +15,7 @@ LDFLAGS  := -s -w -X main.release=$(VERSION)
 DEPS     := integration/scripts/install-deps.sh
 
 RACE     ?= -race
-TIMEOUT  ?= 20m
+TIMEOUT  ?= 40m
 RUN      ?= .
 BENCH    ?= .
 FUZZTIME ?= 30s

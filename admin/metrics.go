@@ -48,6 +48,7 @@ var (
 	catchAll        = desc("catch_all_messages_total", "Messages this proxy delivered that had no shard key, for they had not been published through a proxy; a lower bound.", exchangeLabels...)
 	generation      = desc("shard_generation", "The number of the shard set that publishes go by; it grows when the set changes.", exchangeLabels...)
 	skew            = desc("shard_skew_ratio", "Ready messages of the fullest shard by the mean of all; 1 is even.", exchangeLabels...)
+	differing       = desc("proxies_differing", "Proxies whose configuration of the exchange is not like most others', or has for a minute asked for something else than was adopted.", exchangeLabels...)
 	consumers       = desc("consumers", "Client consumers of this proxy on the exchange.", exchangeLabels...)
 	omitted         = desc("exchanges_omitted", "Exchanges left out of the metrics by their bounds.")
 
@@ -58,7 +59,7 @@ var (
 // all lists the descriptions, in the order of docs/metrics.md.
 var all = []metric{
 	buildInfo, connections, accepted, refused, nodeUp, nodeConnections, leader, led, term, proxies,
-	shardsThere, shardsLive, shardsUncovered, shardMoves, catchAll, generation, skew, consumers, omitted, shardReady, shardConsumers,
+	shardsThere, shardsLive, shardsUncovered, shardMoves, catchAll, generation, skew, differing, consumers, omitted, shardReady, shardConsumers,
 }
 
 // metric describes one metric.
@@ -165,6 +166,7 @@ func (e *exporter) exchange(vhost string, x *shards.ExchangeSnapshot) {
 	e.counter(shardMoves, float64(x.Moves), labels...)
 	e.counter(catchAll, float64(x.Unsharded), labels...)
 	e.gauge(generation, float64(x.Generation), labels...)
+	e.gauge(differing, float64(x.Differing), labels...)
 	e.gauge(consumers, float64(x.Consumers), labels...)
 	if ratio, known := skewOf(x.Shards); known {
 		e.gauge(skew, ratio, labels...)

@@ -43,7 +43,7 @@ func full() *fake {
 		Version: "v1", Connections: 3, Accepted: 8, Refused: 1,
 		Nodes: []Node{{Name: "rabbit@a", Up: true, Known: true, Connections: 3}, {Name: "b:5672"}},
 		Vhosts: []Vhost{{Name: "/", Coordination: coordination.Status{Leads: true, Leader: "p1", Term: 4, Proxies: []string{"p1", "p2"}},
-			Exchanges: []shards.ExchangeSnapshot{{Exchange: "images", Vhost: "/", Generation: 2, Consumers: 5, Moves: 6, Unsharded: 7, Uncovered: []string{"sharding: images - rabbit@a - 1"},
+			Exchanges: []shards.ExchangeSnapshot{{Exchange: "images", Vhost: "/", Generation: 2, Consumers: 5, Moves: 6, Differing: 1, Unsharded: 7, Uncovered: []string{"sharding: images - rabbit@a - 1"},
 				Shards: []shards.ShardSnapshot{shard(0, 30, true), shard(1, 10, true), shard(2, 99, false)}}}}},
 	}}
 }

@@ -28,7 +28,7 @@ func TestControlUserRights(t *testing.T) {
 		right                  []string // in the log
 	}{
 		"may configure no queue":    {"^images", ".*", ".*", "access to queue 'sharding: images", []string{"configure", "queue 'sharding: images"}},
-		"may configure nothing":     {"^$", ".*", ".*", "access to exchange 'images", []string{"configure", "exchange 'images"}},
+		"may configure nothing":     {"^$", ".*", ".*", "access to queue 'sharding: images", []string{"configure", "queue 'sharding: images"}},
 		"may write to no queue":     {".*", "^images", ".*", "access to queue 'sharding: images", []string{"write", "queue 'sharding: images"}},
 		"may read from no exchange": {".*", ".*", "^sharding: ", "access to exchange 'images", []string{"read", "exchange 'images"}},
 	} {

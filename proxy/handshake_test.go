@@ -145,7 +145,7 @@ func TestTuneOkAboveTheOffer(t *testing.T) {
 
 func TestSlowHandshakeIsCut(t *testing.T) {
 	t.Run("before the header is complete", func(t *testing.T) {
-		r := startRig(t, func(o *Options) { o.HandshakeTimeout = time.Millisecond })
+		r := startRig(t, func(o *Options) { o.HandshakeTimeout = time.Second }) // long enough for five octets to arrive
 		client := r.dial()
 		client.write(frames.ProtocolHeader[:5])
 		_, _ = client.next() // the end, in whatever form

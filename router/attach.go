@@ -32,6 +32,7 @@ func (c *Conn) attachTo(ch *channel, o *op, k *consumer, r Answer, then func()) 
 	queues, want := k.candidates(r), max(k.wanted(), 1)
 	k.wish = nil // those that nobody waits on any more have gone
 	room := k.room()
+	most := k.most(want, room, len(queues))
 	if k.prefetch > 0 && len(queues) > room {
 		queues = queues[:max(room, 0)]
 	}
@@ -40,7 +41,7 @@ func (c *Conn) attachTo(ch *channel, o *op, k *consumer, r Answer, then func()) 
 	for i, q := range queues {
 		limit := 0
 		if k.prefetch > 0 {
-			limit = min(room/(len(queues)-i), max(1, k.prefetch/min(want, k.prefetch)+1))
+			limit = min(room/(len(queues)-i), most)
 			room -= limit
 		}
 		if !k.consume.NoAck && limit != qos {
@@ -78,6 +79,19 @@ func (c *Conn) attachTo(ch *channel, o *op, k *consumer, r Answer, then func()) 
 	}
 }
 
+// most is the largest share a new attachment gets, so that there is something left for the shards that are no candidates now. Those that rest
+// need nothing.
+func (k *consumer) most(want, room, candidates int) int {
+	most := 1
+	if k.prefetch > 0 {
+		most = max(1, k.prefetch/min(want, k.prefetch)+1)
+	}
+	if len(k.resting) > 0 {
+		most = max(most, room-max(0, want-len(k.atts)-candidates))
+	}
+	return most
+}
+
 // candidates lists the shards to attach to: those of the target without attachment, and those to help out on. Ones with messages come first,
 // of these the consumer's own, then those that have waited longest. In ordered mode a shard is no candidate while
 // anybody is on it: what the former owner was given comes back to the queue before the broker counts it out.
@@ -94,7 +108,7 @@ func (k *consumer) candidates(r Answer) []string {
 		}
 		n := r.Counts[at]
 		switch own := i < len(k.target.Shards); {
-		case k.target.Ordered && (n.Consumers > 0 || !own), !own && (n.Messages == 0 || k.covers(q)):
+		case k.target.Ordered && (n.Consumers > 0 || !own), !own && (n.Messages == 0 || k.covers(q)), own && n.Messages == 0 && k.resting[q]:
 			continue
 		}
 		ready[q] = n.Messages > 0

@@ -24,7 +24,7 @@ type attachment struct {
 	unacked int
 	age     int  // rotation turns it has lived
 	idle    int  // lent: looks in a row that have found nothing to do
-	flows   bool // one of its deliveries has been settled since the last rotation turn, or it is new
+	still   int  // rotation turns since it was made, or one of its deliveries was settled
 	lent    bool // on another's shard, to help out
 	yield   bool // gives its place to another shard
 	active  bool // consume-ok seen
@@ -41,11 +41,12 @@ func (c *Conn) newAttachment(ch *channel, k *consumer, queue string, limit int) 
 	if slot == len(ch.slots) {
 		ch.slots = append(ch.slots, nil)
 	}
-	a := &attachment{of: k, queue: queue, limit: limit, slot: slot, tag: c.o.TagPrefix + strconv.Itoa(slot), flows: true, lent: !k.covers(queue)}
+	a := &attachment{of: k, queue: queue, limit: limit, slot: slot, tag: c.o.TagPrefix + strconv.Itoa(slot), lent: !k.covers(queue)}
 	ch.slots[slot] = a
 	k.atts = append(k.atts, a)
-	k.turn++
-	k.served[queue] = k.turn
+	k.seq++
+	delete(k.resting, queue)
+	k.served[queue] = k.seq
 	c.claim(a)
 	return a
 }

@@ -130,6 +130,9 @@ func (c *Conn) deliver(ch *channel, f frames.Frame) Verdict {
 	}
 	if !a.of.consume.NoAck {
 		ch.given(d.DeliveryTag, a)
+		if a.unacked == a.limit {
+			c.filled(a)
+		}
 	}
 	c.down = frames.AppendDeliverWithTag(c.down, f, a.of.tag)
 	return Drop

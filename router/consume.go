@@ -24,14 +24,17 @@ type consumer struct {
 	served   map[string]uint64 // when each shard last got an attachment, in turns
 	unacked  int               // all its unacknowledged deliveries, of ended attachments too
 	starved  bool              // shards without attachment: no room in the prefetch, not there, or still another's
-	turn     uint64
-	leaving  bool // basic.cancel seen
-	left     bool // has left its group
-	confirm  bool // consume-ok is owed to the client
-	tried    bool // within one op: its missing shards have been looked at
-	rotating bool // counted in Conn.rotating
-	helps    bool // its kind may help out on others' shards
-	lender   bool // counted in Conn.lenders
+	seq      uint64
+	resting  map[string]bool // shards without attachment while their part of the prefetch is of use elsewhere (pack.go)
+	calm     int             // looks in a row that have found nothing to do while some rest
+	still    int             // rotation turns since any of its deliveries was settled
+	leaving  bool            // basic.cancel seen
+	left     bool            // has left its group
+	confirm  bool            // consume-ok is owed to the client
+	tried    bool            // within one op: its missing shards have been looked at
+	rotating bool            // counted in Conn.rotating
+	helps    bool            // its kind may help out on others' shards
+	lender   bool            // counted in Conn.lenders
 }
 
 // room is how much of the prefetch no attachment has been promised: unacknowledged deliveries of ended ones count.

@@ -67,6 +67,10 @@ func (p *player) event(w []string) {
 		synctest.Wait()
 	case "rotate":
 		x := p.exchange(w[1])
+		if !slices.Contains(p.conn.Rotating(), x) {
+			p.print("nothing to look at")
+			break
+		}
 		counts, err := p.topo.Counts(p.t.Context(), x)
 		require.NoError(p.t, err)
 		p.conn.Rotate(x, x.State().Covered(), counts)

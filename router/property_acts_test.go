@@ -1,6 +1,7 @@
 package router_test
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -232,7 +233,7 @@ func (w *world) covered() {
 
 func (w *world) rotate() {
 	x := w.exchange("images")
-	if !w.conn.HasRotating() || x.State().Set == nil {
+	if !w.conn.HasRotating() || !slices.Contains(w.conn.Rotating(), x) || x.State().Set == nil {
 		return
 	}
 	counts, err := w.topo.Counts(w.rt.Context(), x)

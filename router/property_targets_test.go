@@ -123,7 +123,7 @@ func (b *modelBroker) fill(pick func(int) int) {
 
 // exhaust has the client acknowledge everything, and consume what is left.
 func (w *world) exhaust() {
-	for rounds, calm := 0, 0; rounds < 100 && calm < 6; rounds++ { // what is lent ends a few looks later
+	for rounds, calm := 0, 0; rounds < 100 && calm < 14; rounds++ { // what is lent ends, and what rests returns, some looks later
 		calm++
 		for w.server.deliver(w.pick) {
 			calm = 0

@@ -9,8 +9,8 @@ import (
 // HasRotating reports whether Rotating lists any.
 func (c *Conn) HasRotating() bool { return c.rotating > 0 }
 
-// Rotating lists the sharded exchanges on which this connection has consumers with fewer attachments than shards, or too small ones. While there
-// are any, the owner calls Rotate a few times a second.
+// Rotating begins a turn: it lists the sharded exchanges on which this connection has consumers with fewer attachments than shards, or too small
+// ones. The owner calls it a few times a second while HasRotating, and then Rotate for each.
 func (c *Conn) Rotating() []*shards.Exchange {
 	if c.rotating == 0 {
 		return nil
@@ -21,9 +21,14 @@ func (c *Conn) Rotating() []*shards.Exchange {
 			continue
 		}
 		for _, tag := range sortedTags(ch) {
-			if k := ch.consumers[tag]; k.rotating && !slices.Contains(out, k.x) {
+			k := ch.consumers[tag]
+			if !k.rotating {
+				continue
+			}
+			if k.turn() && !slices.Contains(out, k.x) {
 				out = append(out, k.x)
 			}
+			c.setRotating(k, k.turns())
 		}
 	}
 	return out
@@ -71,23 +76,22 @@ func (l look) count(queue string) (n shards.Count) {
 }
 
 // enlarge has one attachment give way that has less of the prefetch than it is due, and comes back with more: only one whose messages have all
-// been with the client since the last look, for while they flow it would gain nothing but the exchange of frames.
+// been with the client for a turn, for while they flow it would gain nothing but the exchange of frames.
 func (k *consumer) enlarge(l look) (move bool) {
 	for _, a := range k.atts {
-		if !move && !a.yield && a.active && a.unacked == a.limit && !a.flows && k.cramped(a) && k.room() > 0 && l.count(a.queue).Messages > 0 {
+		if !move && !a.yield && a.active && a.unacked == a.limit && a.still >= stillTurns && k.cramped(a) && k.room() > 0 && l.count(a.queue).Messages > 0 {
 			a.yield, move = true, true
 		}
-		a.flows = false
 	}
 	return move
 }
 
 // rotate chooses which attachments give way, and reports whether there is anything to move.
 func (k *consumer) rotate(l look) bool {
-	waiting, move := 0, false
+	waiting, move := 0, k.wakeRested(l)
 	for _, q := range k.target.Shards {
 		n := l.count(q)
-		if !n.Exists || k.on(q) != nil || k.target.Ordered && n.Consumers > 0 {
+		if !n.Exists || k.on(q) != nil || k.target.Ordered && n.Consumers > 0 || k.resting[q] {
 			continue
 		}
 		move = move || k.prefetch == 0 || k.room() > 0 || len(k.surplus()) > 0
@@ -110,6 +114,9 @@ func (k *consumer) rotate(l look) bool {
 	}
 	for _, a := range k.atts {
 		a.age++
+	}
+	if waiting <= 0 && k.pack(l) {
+		return true
 	}
 	return k.enlarge(l) || move
 }

@@ -97,9 +97,9 @@ func sortedTags(ch *channel) []string {
 	return tags
 }
 
-// wanted is how many attachments the consumer would hold with room for all.
+// wanted is how many attachments the consumer would hold with room for all but those that rest.
 func (k *consumer) wanted() int {
-	n := len(k.target.Shards) + len(k.wish)
+	n := len(k.target.Shards) - k.rests() + len(k.wish)
 	for _, a := range k.atts {
 		if a.lent && !a.yield {
 			n++
@@ -154,10 +154,15 @@ func (k *consumer) cramped(a *attachment) bool {
 
 // turns reports whether the consumer is to be looked at in turns: it has shards without attachment, or too little prefetch for one.
 func (k *consumer) turns() bool {
-	return !k.left && (k.starved || slices.ContainsFunc(k.atts, k.cramped))
+	return !k.left && (k.scattered() || k.full(0))
 }
 
-// missing reports whether a shard that the consumer should be on has no attachment though the prefetch has room.
+// scattered reports whether that is so whatever the client does.
+func (k *consumer) scattered() bool {
+	return k.starved || slices.ContainsFunc(k.atts, k.cramped)
+}
+
+// missing reports whether a shard that the consumer should be on, and that does not rest, has no attachment though the prefetch has room.
 func (k *consumer) missing() bool {
 	n := 0
 	for _, a := range k.atts {
@@ -166,7 +171,7 @@ func (k *consumer) missing() bool {
 		}
 	}
 	k.starved = n < len(k.target.Shards) && !k.leaving
-	return (k.starved || len(k.wish) > 0) && (k.prefetch == 0 || k.room() > 0)
+	return (k.starved && n < len(k.target.Shards)-k.rests() || len(k.wish) > 0) && (k.prefetch == 0 || k.room() > 0)
 }
 
 // attachNext attaches, consumer by consumer, what is missing; the running op ends with the last.

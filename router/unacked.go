@@ -121,7 +121,7 @@ func (c *Conn) settled(ch *channel, a *attachment) {
 	}
 	a.unacked--
 	a.of.unacked--
-	a.flows = true
+	a.still, a.of.still = 0, 0
 	if !a.ended {
 		return
 	}

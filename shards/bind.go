@@ -108,6 +108,9 @@ func (t *Topology) declareMissing(ctx context.Context, b Broker, p *binding, ind
 		if err := b.DeclareQueue(ctx, shardSpec(names[i], &p.x.Policy().Definition)); err != nil {
 			return err
 		}
+		if set := p.x.State().Set; set != nil && set.Has(names[i]) {
+			t.log.Warn("a shard was gone, with what was in it, and is declared again", "queue", names[i], "exchange", p.x.Name, "vhost", t.vhost)
+		}
 		p.x.work.setAdopted(names[i], p.x.Policy())
 		p.mu.Lock()
 		defer p.mu.Unlock()

@@ -93,8 +93,12 @@ func (d *Definition) argumentProblem() string {
 			return fmt.Sprintf("%s is neither a text nor a number nor a truth value", name)
 		case known && kind != want:
 			return fmt.Sprintf("%s is a %s; RabbitMQ takes a %s", name, kind, want)
-		case known && want == "whole number" && (number < 0 || number == 0 && name == "x-expires"):
+		case name == "x-expires":
+			return "x-expires would delete a shard with its messages when nobody uses it for a while; x-message-ttl bounds the life of messages"
+		case known && want == "whole number" && number < 0:
 			return fmt.Sprintf("%s is %d, which is too low", name, number)
+		case name == "x-max-priority" && number > 255:
+			return fmt.Sprintf("%s is %d; RabbitMQ takes at most 255", name, number)
 		}
 	}
 	return d.typeProblem()

@@ -33,8 +33,10 @@ func TestDefinitionProblems(t *testing.T) {
 		{Definition{Shards: 2, QueueArguments: args("x-max-length", "5")}, "queue-arguments", "x-max-length is a text; RabbitMQ takes a whole number"},
 		{Definition{Shards: 2, QueueArguments: args("x-max-length", 5.5)}, "queue-arguments", "x-max-length is a fraction"},
 		{Definition{Shards: 2, QueueArguments: args("x-message-ttl", -1)}, "queue-arguments", "x-message-ttl is -1, which is too low"},
-		{Definition{Shards: 2, QueueArguments: args("x-expires", 0)}, "queue-arguments", "x-expires is 0, which is too low"},
-		{Definition{Shards: 2, QueueArguments: args("x-message-ttl", 0, "x-expires", 1, "x-max-priority", 5, "x-overflow", "reject-publish")}, "", ""},
+		{Definition{Shards: 2, QueueArguments: args("x-expires", 60000)}, "queue-arguments", "x-expires would delete a shard"},
+		{Definition{Shards: 2, QueueArguments: args("x-max-length", -1)}, "queue-arguments", "x-max-length is -1, which is too low"},
+		{Definition{Shards: 2, QueueArguments: args("x-max-priority", 256)}, "queue-arguments", "at most 255"},
+		{Definition{Shards: 2, QueueArguments: args("x-message-ttl", 0, "x-max-priority", 5, "x-overflow", "reject-publish")}, "", ""},
 		{Definition{Shards: 2, QueueArguments: args("x-anything", true, "other", 1.5)}, "", ""},
 		{Definition{Shards: 2, QueueArguments: args("x-anything", []any{})}, "queue-arguments", "x-anything is neither a text nor a number nor a truth value"},
 		{Definition{Shards: 2, QueueArguments: args("", 1)}, "queue-arguments", "a name of 0 bytes"},
@@ -64,8 +66,8 @@ func TestDefinitionProblems(t *testing.T) {
 }
 
 func TestQueueArgumentsAreThePolicysOwn(t *testing.T) {
-	given := map[string]any{"x-max-length": 5, "x-expires": uint64(7), "n": int32(3)}
+	given := map[string]any{"x-max-length": 5, "x-message-ttl": uint64(7), "n": int32(3)}
 	p := policy(t, "^x$", Definition{QueueArguments: given})
 	given["x-max-length"] = 6
-	require.Equal(t, map[string]any{"x-max-length": int64(5), "x-expires": int64(7), "n": int64(3)}, p.Definition.QueueArguments)
+	require.Equal(t, map[string]any{"x-max-length": int64(5), "x-message-ttl": int64(7), "n": int64(3)}, p.Definition.QueueArguments)
 }

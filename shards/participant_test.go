@@ -22,7 +22,7 @@ func TestReport(t *testing.T) {
 	state, err := top.Resolve(t.Context(), x, true)
 	require.NoError(t, err)
 	want := coordination.ExchangeReport{
-		Want:     coordination.Spec{Shards: ShardsFor("x", &p.Definition, []string{"a@h"}, nil), Ordered: true},
+		Want:     coordination.Spec{Shards: ShardsFor("x", &p.Definition, []string{"a@h"}, nil), Ordered: true, Placement: "xxhash on routing key"},
 		Prepared: 1, Routing: 1,
 	}
 	require.Equal(t, map[string]coordination.ExchangeReport{"x": want}, top.report())

@@ -140,7 +140,10 @@ func (t *Topology) wanted(ctx context.Context, x *Exchange, mode Mode) (coordina
 		present = p.All()
 	}
 	def := x.Policy().Definition
-	want := coordination.Spec{Shards: ShardsFor(x.Name, &def, nodes, present), Ordered: def.Ordered, Barrier: def.Barrier && mode == Sharded}
+	want := coordination.Spec{
+		Shards: ShardsFor(x.Name, &def, nodes, present), Ordered: def.Ordered, Barrier: def.Barrier && mode == Sharded,
+		Placement: def.placement(mode),
+	}
 	if def.Barrier && mode == Native {
 		t.tellBarrier(x)
 	}
@@ -193,7 +196,8 @@ func (w *work) wish(want coordination.Spec) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a := &w.accord
-	news := !a.wanted || a.want.Ordered != want.Ordered || a.want.Barrier != want.Barrier || !slices.Equal(a.want.Shards, want.Shards)
+	news := !a.wanted || a.want.Ordered != want.Ordered || a.want.Barrier != want.Barrier ||
+		a.want.Placement != want.Placement || !slices.Equal(a.want.Shards, want.Shards)
 	if !a.wanted && a.plan != nil && a.plan.Pause && !a.pause.on {
 		a.pause.begin() // it was none of ours when that plan came
 	}

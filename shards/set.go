@@ -172,6 +172,10 @@ func (s *Set) Validate() error {
 		if len(shard.Queue) > maxShortString {
 			return &SetError{s.exchange, shard.Queue, nameTooLong(shard.Queue)}
 		}
+		if shard.Queue == QueueNameFixed(s.exchange, shard.Index) && strings.Contains(s.exchange, " - ") {
+			return &SetError{s.exchange, shard.Queue, "with a fixed number of shards it could be a shard of another exchange and one of its nodes; " +
+				"use shards-per-node, or an exchange name without ' - '"}
+		}
 		if other, taken := owner[s.Key(i, 1)]; taken {
 			return &SetError{s.exchange, shard.Queue, fmt.Sprintf("its shard key is also that of '%s'; rename the exchange", other)}
 		}

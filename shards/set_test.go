@@ -98,6 +98,7 @@ func TestSetValidate(t *testing.T) {
 	}{
 		{"queue name too long", NewSet(strings.Repeat("x", 240), []string{"rabbit@a"}, 1), "longer than 255"},
 		{"catch-all name too long", NewSet(strings.Repeat("x", 250), nil, 1), "longer than 255"},
+		{"fixed total under another exchange's names", SetOf("images - rabbit@a", 1, []Shard{{Queue: QueueNameFixed("images - rabbit@a", 0)}}), "another exchange"},
 	}
 	same := NewSet("images", nodeNames(1), 2)
 	same.keys[1] = same.keys[0]

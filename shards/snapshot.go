@@ -23,6 +23,9 @@ type ExchangeSnapshot struct {
 	// Moves counts the shards that went from one consumer to another since the
 	// present leader leads.
 	Moves uint64
+	// Differing is how many proxies' configurations of the exchange are not like the
+	// others', or not what was adopted; see coordination.ExchangeStatus.
+	Differing int
 	// Unsharded counts messages delivered here that had reached the catch-all's shard
 	// without a shard key: most of them, see Exchange.Delivered.
 	Unsharded uint64
@@ -68,7 +71,7 @@ func (t *Topology) Snapshot() []ExchangeSnapshot {
 			continue
 		}
 		decided := status.Exchanges[x.Name]
-		s.Uncovered, s.Moves = decided.Uncovered, decided.Moves
+		s.Uncovered, s.Moves, s.Differing = decided.Uncovered, decided.Moves, decided.Differing
 		all = append(all, s)
 	}
 	return all

@@ -55,6 +55,7 @@ func TestWatchDeletedShard(t *testing.T) {
 			cluster.deleteQueue(QueueName("x", "a@h", shard))
 			pass(lookEvery)
 			requireWhole(t, top, cluster)
+			require.Equal(t, 1, top.log.(*recorder).count("a shard was gone"), "an operator is told")
 		})
 	}
 }

@@ -21,6 +21,7 @@ type demo struct {
 	broker *rig.Node
 	proxy  *rig.Proxy
 	direct *amqp.Connection // to the broker itself, past the proxy: to look and to clean up
+	first  bool             // no proxy has been at this broker before
 	made   bool             // the exchange is declared, so there is something to remove
 	shards []*shard
 	shard  map[string]*shard // by message id: where the broker has it
@@ -69,6 +70,13 @@ func (d *demo) start(ctx context.Context) (err error) {
 	if d.direct, err = amqp.Dial(d.broker.URL); err != nil {
 		return fmt.Errorf("connect to the broker: %w", err)
 	}
+	before, err := ask(d.direct, func(ch *amqp.Channel) error {
+		return ch.ExchangeDeclarePassive("shardmq.members", "fanout", true, false, false, false, nil)
+	})
+	if err != nil {
+		return err
+	}
+	d.first = !before
 	o := rig.ProxyOptions{Upstream: d.broker.URL, Shards: map[string]int{d.exchange: d.options.shards}}
 	if d.broker.Name != "" {
 		o.Args = []string{"--node-name", d.broker.Name}
@@ -166,6 +174,9 @@ func (d *demo) tearDown() error {
 	if d.direct != nil {
 		if d.broker.External() && d.made {
 			errs = append(errs, d.remove())
+		}
+		if d.broker.External() && d.first {
+			errs = append(errs, d.removeTraces())
 		}
 		_ = d.direct.Close() // nothing depends on it any more
 	}

@@ -159,6 +159,8 @@ func (ch *hubChannel) delete(m *frames.QueueDelete) (frames.Method, *hubRefusal)
 	switch {
 	case q == nil:
 		return &frames.QueueDeleteOk{}, nil
+	case q.owner != nil && q.owner != ch.c:
+		return nil, &hubRefusal{frames.ResourceLocked, "RESOURCE_LOCKED"}
 	case m.IfEmpty && len(q.ready) > 0, m.IfUnused && q.consumer != nil:
 		return nil, &hubRefusal{frames.PreconditionFailed, "PRECONDITION_FAILED - queue in use or not empty"}
 	}

@@ -32,7 +32,7 @@ func Assign(set []Shard, consumers []Consumer, external []uint32, ordered bool) 
 		return result
 	}
 	if ordered || len(consumers) <= len(set) {
-		for shard, owner := range assignShards(set, consumers) {
+		for shard, owner := range assignShards(set, consumers, nil, nil) {
 			result[owner] = append(result[owner], shard)
 		}
 		return result
@@ -44,9 +44,17 @@ func Assign(set []Shard, consumers []Consumer, external []uint32, ordered bool) 
 }
 
 // assignShards gives every shard an owner: items are shards, bins are consumers.
-func assignShards(set []Shard, consumers []Consumer) []int {
+// base is how many shards consumers have besides, extra what breaks ties; both nil
+// for nothing.
+func assignShards(set []Shard, consumers []Consumer, base, extra []int) []int {
 	shards := len(set)
 	p := newPacking(shards, len(consumers))
+	if base != nil {
+		p.preload(base)
+	}
+	if extra != nil {
+		p.extra = extra
+	}
 	for c, consumer := range consumers {
 		p.binNode[c] = consumer.Node
 		for _, shard := range heldIn(set, consumer) {
@@ -66,8 +74,8 @@ func assignShards(set []Shard, consumers []Consumer) []int {
 // local to a holder; else not local to a consumer that is short of shards.
 func retainOrder(set []Shard, consumers []Consumer, p *packing) []int {
 	short := make(map[string]bool)
-	for _, consumer := range consumers {
-		if len(heldIn(set, consumer)) < p.floor {
+	for c, consumer := range consumers {
+		if p.base[c]+len(heldIn(set, consumer)) < p.floor {
 			short[consumer.Node] = true
 		}
 	}

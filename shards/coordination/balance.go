@@ -19,7 +19,7 @@ type candidate struct {
 // part of it may be granted already.
 //
 // While every shard has one owner, a shard is granted to a consumer once nobody
-// else may hold it. With more consumers than shards it is enough that a shard is
+// else may hold it. With more consumers than live shards it is enough that a shard is
 // never left alone: its last consumer is taken off when another has it for sure.
 func (c *Core) balance(exchange string) {
 	e := c.known.Exchanges[exchange]
@@ -29,7 +29,7 @@ func (c *Core) balance(exchange string) {
 	w := c.work(exchange)
 	cs := c.candidates(exchange, e, w)
 	shards := e.consumed()
-	single, exclusive := w.aim(shards, cs, e.Ordered)
+	single, exclusive := w.aim(shards, e.leaving(shards), cs, e.Ordered)
 	if w.barrier.sealed {
 		for _, k := range cs {
 			k.wanted = nil // for a moment; the goal stays
@@ -107,9 +107,9 @@ func (c *Core) forgetGone(e *Entry, w *work, there map[consumerKey]bool) {
 	}
 }
 
-// aim finds the goal anew. It reports whether every shard is to have one owner, and
-// the proxy of an exclusive consumer.
-func (w *work) aim(shards []Shard, cs []*candidate, ordered bool) (single bool, proxy string) {
+// aim finds the goal anew; leaving says of shards which are only drained. It reports
+// whether every shard is to have one owner, and the proxy of an exclusive consumer.
+func (w *work) aim(shards []Shard, leaving []bool, cs []*candidate, ordered bool) (single bool, proxy string) {
 	var in []*candidate
 	var exclusive *candidate
 	for _, k := range cs {
@@ -132,7 +132,7 @@ func (w *work) aim(shards []Shard, cs []*candidate, ordered bool) (single bool, 
 	for i, shard := range shards {
 		place[shard.Queue] = i
 	}
-	for i, queues := range Assign(shards, w.consumers(in, place), nil, ordered) {
+	for i, queues := range AssignLeaving(shards, leaving, w.consumers(in, place), ordered) {
 		names := make([]string, len(queues))
 		for j, at := range queues {
 			names[j] = shards[at].Queue
@@ -140,7 +140,13 @@ func (w *work) aim(shards []Shard, cs []*candidate, ordered bool) (single bool, 
 		in[i].wanted = names
 		w.goal[in[i].consumerKey] = names
 	}
-	return ordered || len(in) <= len(shards), proxy
+	live := len(shards)
+	for _, is := range leaving {
+		if is {
+			live--
+		}
+	}
+	return ordered || len(in) <= live, proxy
 }
 
 // consumers says of each what it had better keep: its part of the goal, and what

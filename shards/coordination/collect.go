@@ -47,6 +47,9 @@ func (c *Core) begin() {
 	}
 	c.local.leave()
 	c.changed()
+	for _, name := range sortedKeys(names) {
+		c.reconcile(name)
+	}
 	c.decide(sortedKeys(names))
 }
 

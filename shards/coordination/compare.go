@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// Key names a spec: two have the same key if they mean the same.
+// Key names a spec: two have the same key if they mean the same shards, consumed in
+// the same way.
 func (s Spec) Key() string {
 	h := sha256.New()
 	write := func(text string) {
@@ -28,7 +29,7 @@ func (s Spec) Key() string {
 }
 
 func (s Spec) equal(o Spec) bool {
-	return s.Ordered == o.Ordered && s.Barrier == o.Barrier && slices.Equal(s.Shards, o.Shards)
+	return s.Ordered == o.Ordered && s.Barrier == o.Barrier && s.Placement == o.Placement && slices.Equal(s.Shards, o.Shards)
 }
 
 func (r ConsumerReport) equal(o ConsumerReport) bool {

@@ -37,6 +37,8 @@ type Core struct {
 	local   local
 	lead    *lead // nil unless elected
 
+	differing differing
+
 	seq        uint64
 	reportDue  time.Duration // when the next report is to be sent
 	reportSent time.Duration
@@ -96,6 +98,7 @@ func (c *Core) Connected(now time.Duration) {
 func (c *Core) Disconnected(now time.Duration) {
 	c.now = now
 	c.connected = false
+	clear(c.local.locks) // they ended with the connection
 	c.deposed()
 }
 
@@ -153,6 +156,7 @@ func (c *Core) Tick(now time.Duration) {
 	c.tickLocal()
 	c.forgetSilent()
 	c.forgetPlans()
+	c.tickDiffering()
 	if c.alone || !c.connected {
 		return
 	}
@@ -197,7 +201,7 @@ func (c *Core) sendReport() {
 	}
 	c.seq++
 	body := encode(&Message{
-		Kind: ReportKind, From: c.id, Seq: c.seq, Promised: c.promised, Applied: c.applied, Bye: c.bye,
+		Kind: ReportKind, From: c.id, Seq: c.seq, Promised: c.promised, Applied: c.applied, Bye: c.bye, Local: c.helpsItself(),
 		Exchanges: c.self.report, Own: c.local.own,
 	})
 	c.reportSize = len(body)

@@ -14,6 +14,7 @@ type coreRig struct {
 	now    time.Duration
 	sent   map[Kind]*Message // the last of each kind
 	asked  []string
+	effect *Output // the last one that was begun
 	resign bool
 	stores int
 	hold   bool // stores take their time
@@ -50,7 +51,9 @@ func (r *coreRig) take() {
 			r.asked = append(r.asked, out.Proxy)
 		case ResignOutput:
 			r.resign = true
-		case ApplyOutput, SeenOutput, EffectOutput, LogOutput:
+		case EffectOutput:
+			r.effect = &out
+		case ApplyOutput, SeenOutput, LogOutput, LockOutput, UnlockOutput:
 		}
 	}
 }
@@ -263,4 +266,33 @@ func TestSleepsWhileNothingCanBeSent(t *testing.T) {
 	r.c.Disconnected(r.now)
 	r.c.Tick(r.now)
 	require.Greater(t, r.c.Wake(), r.now)
+}
+
+// While the leader unbinds a shard nobody may begin to bind it again.
+func TestNothingIsAdoptedWhileShardsAreUnbound(t *testing.T) {
+	r := newCoreRig(t)
+	r.lead()
+	want := func(shards int) {
+		r.own["x"] = ExchangeReport{Want: Spec{Shards: makeShards(nodeNames(1), shards), Ordered: true}}
+		r.pass(time.Second, true)
+	}
+	done := func(kind EffectKind) {
+		for r.effect == nil || r.effect.Effect != kind {
+			r.pass(time.Second, true)
+		}
+		r.c.Done(r.now, r.effect.ID, "x", Outcome{OK: true})
+		r.take()
+	}
+	want(1)
+	done(PrepareEffect)
+	for r.effect.Effect != RetireEffect {
+		r.pass(time.Second, true)
+	}
+	want(2)
+	require.Nil(t, r.c.Plan("x").Next)
+	require.Len(t, r.c.Plan("x").Old, 1)
+	done(RetireEffect)
+	r.pass(100*time.Millisecond, true)
+	require.Len(t, r.c.Plan("x").Next, 2)
+	require.Empty(t, r.c.Plan("x").Old)
 }

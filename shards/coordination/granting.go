@@ -85,7 +85,7 @@ func (g *granting) free(queue string, k *candidate) bool {
 	}
 	holders := g.holders[queue]
 	if slices.Contains(holders, k) {
-		return len(g.owners[queue]) == 0
+		return len(g.owners[queue]) == 0 && len(holders) == 1
 	}
 	return len(holders) == 0
 }
@@ -103,7 +103,8 @@ func (g *granting) keeps(queue string, k *candidate) bool {
 // note takes over new grants of a consumer.
 func (g *granting) note(k *candidate, granted []string) {
 	key := k.consumerKey
-	had := len(k.granted) > 0
+	// Where shards are shared, one more is no move.
+	moved := slices.ContainsFunc(k.granted, func(queue string) bool { return !slices.Contains(k.wanted, queue) })
 	for _, queue := range k.granted {
 		if !slices.Contains(granted, queue) {
 			unmark(g.w.since, key, queue)
@@ -117,7 +118,7 @@ func (g *granting) note(k *candidate, granted []string) {
 		unmark(g.w.revoked, key, queue)
 		mark(g.w.since, key, queue, g.version)
 		owner, owned := g.w.owner[queue]
-		if g.single && owned && owner != key || !g.single && had {
+		if g.single && owned && owner != key || !g.single && moved {
 			g.moves++
 		}
 		g.w.owner[queue] = key

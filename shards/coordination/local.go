@@ -8,7 +8,7 @@ import (
 // local is how a proxy helps itself while it hears no leader: it keeps what it
 // holds, and its consumers take shards that had no consumer at the broker in two
 // looks running. Two proxies may take the same one; that costs nothing but where
-// order is promised, and there nothing is taken.
+// order is promised, and there a lock at the broker comes first (lock.go).
 type local struct {
 	on bool
 	// own are shards this proxy publishes to by its own decision; kept until a
@@ -16,6 +16,10 @@ type local struct {
 	own map[string][]Shard
 	// sweeps are the looks, per exchange.
 	sweeps map[string]*sweep
+	// lockable: the transport keeps locks. locks are, per exchange and queue, those
+	// that there are.
+	lockable bool
+	locks    map[string]map[string]*lock
 }
 
 type sweep struct {
@@ -23,11 +27,15 @@ type sweep struct {
 	due time.Duration
 	// bare are the queues without consumer at the last look.
 	bare []string
+	// twice are those that had none at the one before either.
+	twice []string
+	told  bool // it was logged that shards wait
 }
 
 func (l *local) init() {
 	l.own = make(map[string][]Shard)
 	l.sweeps = make(map[string]*sweep)
+	l.locks = make(map[string]map[string]*lock)
 }
 
 // leave ends it: there is a leader to obey.
@@ -40,6 +48,7 @@ func (l *local) leave() {
 // and looks for shards nobody consumes. The first look is earlier, so that the
 // second follows soon after.
 func (c *Core) tickLocal() {
+	defer c.tendLocks()
 	if c.leading() {
 		return
 	}
@@ -61,7 +70,7 @@ func (c *Core) tickLocal() {
 // sweep looks at an exchange's shards if that is due.
 func (c *Core) sweep(exchange string) {
 	p := c.plans[exchange]
-	if p == nil || p.Ordered || len(c.self.report[exchange].Consumers) == 0 {
+	if p == nil || len(c.self.report[exchange].Consumers) == 0 {
 		return
 	}
 	s := c.local.sweeps[exchange]
@@ -84,7 +93,7 @@ func (l *local) swept(c *Core, id uint64, exchange string, o Outcome) bool {
 	}
 	s.id = 0
 	if o.Err != nil {
-		s.bare = nil
+		s.bare, s.twice = nil, nil
 		return true
 	}
 	var twice []string
@@ -93,23 +102,61 @@ func (l *local) swept(c *Core, id uint64, exchange string, o Outcome) bool {
 			twice = append(twice, queue)
 		}
 	}
-	s.bare = o.Queues
+	s.bare, s.twice = o.Queues, twice
 	if l.on {
 		c.takeUp(exchange, twice)
+		c.tellWaiting(exchange, s)
 	}
 	return true
+}
+
+// tellWaiting logs once that shards wait for a leader, or for a lock.
+func (c *Core) tellWaiting(exchange string, s *sweep) {
+	queues := c.local.uncovered(c, exchange)
+	p := c.plans[exchange]
+	if s.told || len(queues) == 0 || p == nil || !p.Ordered {
+		return
+	}
+	s.told = true
+	c.log("shards consumed in order have no consumer, and no leader is heard", "exchange", exchange, "shards", len(queues))
+}
+
+// uncovered lists the queues of an exchange that nobody has, as far as this proxy
+// can tell without a leader.
+func (l *local) uncovered(c *Core, exchange string) []string {
+	s, p := l.sweeps[exchange], c.plans[exchange]
+	if s == nil || p == nil || c.ownConsumers(exchange) == 0 {
+		return nil
+	}
+	var queues []string
+	for _, queue := range s.twice {
+		if _, theirs := l.locked(exchange, queue); !theirs && !c.has(exchange, queue) {
+			queues = append(queues, queue)
+		}
+	}
+	return queues
 }
 
 // takeUp has the consumers with the fewest shards take queues nobody consumes.
 func (c *Core) takeUp(exchange string, queues []string) {
 	p := c.localPlan(exchange)
-	if p == nil || p.Ordered {
+	if p == nil || p.Ordered && !c.mayTake() {
 		return
 	}
 	ids := c.localConsumers(exchange)
 	for _, queue := range queues {
 		if len(ids) == 0 || !hasQueue(p.All(), queue) || hasTarget(p, queue) {
 			continue
+		}
+		if p.Ordered {
+			if c.holdsHere(exchange, queue) {
+				continue // until that is settled
+			}
+			if ours, _ := c.local.locked(exchange, queue); !ours {
+				c.askLock(exchange, queue)
+				continue
+			}
+			c.log("takes a shard without a leader", "exchange", exchange, "queue", queue)
 		}
 		least := slices.MinFunc(ids, func(a, b uint64) int { return len(p.Targets[a]) - len(p.Targets[b]) })
 		p.Targets[least] = append(slices.Clone(p.Targets[least]), queue)

@@ -39,6 +39,9 @@ type member struct {
 	sight map[string]map[uint64]uint64
 	// keys are those of the specs it wants, judged of those that were decided on.
 	keys, judged map[string]string
+	// contrary is since when it has wanted something else than was adopted, by
+	// exchange.
+	contrary map[string]time.Duration
 	// stranger: it has only been named by a state, and not been heard.
 	stranger bool
 	bye      bool
@@ -48,6 +51,7 @@ func newMember(id string) *member {
 	return &member{
 		id: id, report: make(map[string]ExchangeReport),
 		sight: make(map[string]map[uint64]uint64), keys: make(map[string]string), judged: make(map[string]string),
+		contrary: make(map[string]time.Duration),
 	}
 }
 
@@ -80,6 +84,7 @@ func (c *Core) seeExchange(m *member, exchange string, report ExchangeReport, ok
 		delete(m.sight, exchange)
 		delete(m.keys, exchange)
 		delete(m.judged, exchange)
+		delete(m.contrary, exchange)
 		return had
 	}
 	if had && former.equal(report) {
@@ -142,7 +147,7 @@ func (c *Core) heardReport(r *Message) {
 	if c.lead == nil {
 		return
 	}
-	m.collected = m.collected || m.promised == c.known.Ballot
+	m.collected = m.collected || m.promised == c.known.Ballot && !r.Local
 	if c.leading() {
 		if progress {
 			changed = append(changed, c.lead.open(m.id)...)

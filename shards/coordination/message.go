@@ -22,6 +22,8 @@ var (
 
 	errNames  = errors.New("message with an impossible name of a proxy")
 	errShards = errors.New("message with impossible shards")
+
+	errPlacement = errors.New("message with a placement that is too long")
 )
 
 // Kind tells messages apart.
@@ -48,9 +50,11 @@ type Message struct {
 
 	// Report: the highest ballot the sender has heard of, below which it obeys
 	// nobody; what it has applied; whether it is about to end.
-	Promised  Ballot                    `json:"promised,omitzero"`
-	Applied   Stamp                     `json:"applied,omitzero"`
-	Bye       bool                      `json:"bye,omitempty"`
+	Promised Ballot `json:"promised,omitzero"`
+	Applied  Stamp  `json:"applied,omitzero"`
+	Bye      bool   `json:"bye,omitempty"`
+	// Local: the sender hears no leader, and may be taking shards by itself.
+	Local     bool                      `json:"local,omitempty"`
 	Exchanges map[string]ExchangeReport `json:"exchanges,omitempty"`
 	// Own are shards, by exchange, that the sender has come to publish to while
 	// there was nobody to decide, and that no leader has taken up yet.

@@ -95,6 +95,7 @@ const (
 	storeTimeout = 10 * time.Second
 	sendTimeout  = 5 * time.Second
 	aliveTimeout = 2 * time.Second
+	lockTimeout  = 2 * time.Second
 	// refusedEvery is how often at most messages that are not understood are logged.
 	refusedEvery = time.Minute
 )
@@ -115,6 +116,7 @@ func NewNode(o NodeOptions) *Node {
 		waiters: make(map[string]chan struct{}), kick: make(chan struct{}, 1),
 		effects: make(chan struct{}, effectsAtOnce), stale: make(map[string]bool),
 	}
+	_, n.core.local.lockable = o.Transport.(Locker)
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	n.outbox.init()
 	return n

@@ -118,12 +118,16 @@ func (n *Node) perform() (applied bool) {
 				w.Seen(out.Exchange)
 			}
 		case LogOutput:
+			if out.Warn {
+				n.o.Log.Warn(out.Text, out.Fields...)
+				continue
+			}
 			n.o.Log.Info(out.Text, out.Fields...)
 		case SendOutput:
 			n.outbox.put(out.Slot, out.Body)
 		case ResignOutput:
 			n.o.Transport.Resign()
-		case StoreOutput, AliveOutput, EffectOutput:
+		case StoreOutput, AliveOutput, EffectOutput, LockOutput, UnlockOutput:
 			n.begin(out)
 		}
 	}
@@ -143,6 +147,8 @@ func (n *Node) begin(out Output) {
 			done = n.store(out)
 		case AliveOutput:
 			done = n.alive(out)
+		case LockOutput, UnlockOutput:
+			done = n.lock(out)
 		default:
 			done = n.affect(out)
 		}
@@ -171,6 +177,19 @@ func (n *Node) alive(out Output) func(time.Duration) {
 	defer cancel()
 	connected, err := n.o.Transport.Alive(ctx, out.Proxy)
 	return func(now time.Duration) { n.core.Alive(now, out.Proxy, connected, err) }
+}
+
+// lock gets a lock, or lets go of it.
+func (n *Node) lock(out Output) func(time.Duration) {
+	ctx, cancel := context.WithTimeout(n.ctx, lockTimeout)
+	defer cancel()
+	locker, _ := n.o.Transport.(Locker) // the core wants no locks without one
+	if out.Kind == UnlockOutput {
+		err := locker.Unlock(ctx, out.Queue)
+		return func(now time.Duration) { n.core.Unlocked(now, out, err) }
+	}
+	ok, err := locker.Lock(ctx, out.Queue)
+	return func(now time.Duration) { n.core.Locked(now, out, ok, err) }
 }
 
 // affect has the topologist do what a leader, or a proxy without one, wants done.

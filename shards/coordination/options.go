@@ -30,6 +30,9 @@ type Timing struct {
 	// shards, and then the time until that is tried again; Settle the time from the
 	// last proxy's pause until shards are judged to be empty.
 	Patience, Settle time.Duration
+	// Contrary is how long a proxy may want an exchange otherwise than was adopted
+	// before that is worth a warning.
+	Contrary time.Duration
 }
 
 func (t Timing) withDefaults() Timing {
@@ -51,5 +54,6 @@ func (t Timing) withDefaults() Timing {
 	set(&t.Forget, time.Hour)
 	set(&t.Patience, time.Minute)
 	set(&t.Settle, 200*time.Millisecond)
+	set(&t.Contrary, time.Minute)
 	return t
 }

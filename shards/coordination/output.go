@@ -18,6 +18,10 @@ const (
 	EffectOutput
 	// AliveOutput: ask whether Proxy is connected, then call Alive.
 	AliveOutput
+	// LockOutput and UnlockOutput: have the transport lock Queue of Exchange, or let
+	// go of it, then call Locked or Unlocked.
+	LockOutput
+	UnlockOutput
 	// ResignOutput: give the lead up.
 	ResignOutput
 	// LogOutput: Text, with Fields in pairs, is worth a line in the log.
@@ -43,12 +47,15 @@ type Output struct {
 	Body     []byte
 	ID       uint64
 	Exchange string
+	Queue    string
 	Plan     *Plan
 	Effect   EffectKind
 	Shards   []Shard
 	Proxy    string
 	Text     string
 	Fields   []any
+	// Warn: the line is a warning.
+	Warn bool
 }
 
 // Outcome is what came of an effect.

@@ -14,6 +14,7 @@ type packing struct {
 	binNode  []string
 	held     [][]int // per item, the bins that hold it now, the preferred first
 	extra    []int   // per bin, load by others; breaks ties only
+	base     []int   // per bin, what it has besides; counts
 
 	floor int
 	bonus int // bins that may still take one item above floor
@@ -31,6 +32,7 @@ func newPacking(items, bins int) *packing {
 		binNode:  make([]string, bins),
 		held:     make([][]int, items),
 		extra:    make([]int, bins),
+		base:     make([]int, bins),
 		floor:    items / bins,
 		bonus:    items % bins,
 		bin:      make([]int, items),
@@ -41,6 +43,21 @@ func newPacking(items, bins int) *packing {
 		p.bin[i] = -1
 	}
 	return p
+}
+
+// preload notes what bins have already, which counts for their loads and stays; the
+// bins' differ by at most one.
+func (p *packing) preload(base []int) {
+	total := len(p.bin)
+	for _, n := range base {
+		total += n
+	}
+	p.base, p.floor, p.bonus = base, total/len(base), total%len(base)
+	for _, n := range base {
+		if n > p.floor {
+			p.bonus--
+		}
+	}
 }
 
 // local reports whether item and bin are on the same, known, node.
@@ -130,13 +147,13 @@ func (p *packing) makeRoom(bin int) bool {
 			}
 		}
 	}
-	if len(p.items[bin]) > p.floor || p.triedBonus {
+	if p.count(bin) > p.floor || p.triedBonus {
 		return false
 	}
 	// At floor, with every bonus spent: another bin may give its bonus up.
 	p.triedBonus = true
 	for other := range p.items {
-		if len(p.items[other]) > p.floor && p.makeRoom(other) {
+		if p.count(other) > p.floor && p.makeRoom(other) {
 			return true
 		}
 	}
@@ -165,7 +182,7 @@ func (p *packing) best(item int, local, bonus bool) int {
 		if local && !p.local(item, bin) {
 			continue
 		}
-		if len(p.items[bin]) >= p.floor && (!bonus || !p.room(bin)) {
+		if p.count(bin) >= p.floor && (!bonus || !p.room(bin)) {
 			continue
 		}
 		if found < 0 || p.load(bin) < p.load(found) {
@@ -175,15 +192,18 @@ func (p *packing) best(item int, local, bonus bool) int {
 	return found
 }
 
-func (p *packing) load(bin int) int { return len(p.items[bin]) + p.extra[bin] }
+// count returns how much the bin has.
+func (p *packing) count(bin int) int { return p.base[bin] + len(p.items[bin]) }
+
+func (p *packing) load(bin int) int { return p.count(bin) + p.extra[bin] }
 
 // room reports whether the bin may take one more item.
 func (p *packing) room(bin int) bool {
-	return len(p.items[bin]) < p.floor || len(p.items[bin]) == p.floor && p.bonus > 0
+	return p.count(bin) < p.floor || p.count(bin) == p.floor && p.bonus > 0
 }
 
 func (p *packing) put(item, bin int) {
-	if len(p.items[bin]) >= p.floor {
+	if p.count(bin) >= p.floor {
 		p.bonus--
 	}
 	p.items[bin] = append(p.items[bin], item)
@@ -194,7 +214,7 @@ func (p *packing) take(item int) {
 	bin := p.bin[item]
 	i := slices.Index(p.items[bin], item)
 	p.items[bin] = slices.Delete(p.items[bin], i, i+1)
-	if len(p.items[bin]) >= p.floor {
+	if p.count(bin) >= p.floor {
 		p.bonus++
 	}
 	p.bin[item] = -1

@@ -10,6 +10,9 @@ const (
 	maxName   = 255 // octets of a queue's or proxy's name, as AMQP has it
 	maxShards = 1 << 16
 	maxNumber = 1 << 62 // of a generation: there is one after it
+
+	// MaxPlacement bounds Spec.Placement, in bytes.
+	MaxPlacement = 1000
 )
 
 // Namer is a Participant that knows the names of shards. A message with others is
@@ -31,6 +34,11 @@ func (m *Message) problem() error {
 	for _, list := range m.shards() {
 		if !possible(list) {
 			return errShards
+		}
+	}
+	for _, r := range m.Exchanges {
+		if len(r.Want.Placement) > MaxPlacement {
+			return errPlacement
 		}
 	}
 	return nil

@@ -139,22 +139,6 @@ func TestScenarioAlarm(t *testing.T) {
 	require.Equal(t, 4, b.load())
 }
 
-// An ordered exchange's shards are not taken without a leader.
-func TestScenarioAlarmOrdered(t *testing.T) {
-	w := calmWorld(t, true)
-	spec := w.spec(4)
-	a, b := w.start(spec), w.start(spec)
-	a.join(false)
-	b.join(false)
-	w.until(10*time.Second, w.settled)
-	w.alarm = true
-	w.kill(a)
-	w.run(w.now + 20*time.Second)
-	require.Equal(t, 2, b.load())
-	w.alarm = false
-	require.Less(t, w.until(time.Minute, func() bool { return b.load() == 4 }), 5*time.Second)
-}
-
 func (w *simWorld) layout() *Layout { return &w.leadingCore().known.Exchanges[simExchange].Layout }
 
 // Proxies that reload one after the other make one change, and one that starts

@@ -102,15 +102,29 @@ func (w *simWorld) leadingCore() *Core {
 }
 
 // checkCovered: every shard has a consumer attached, or gets one soon because it
-// is being handed over.
+// is being handed over. Nobody has any at the moment in which a barrier goes by.
 func (w *simWorld) checkCovered() {
+	// Behind a barrier all shards are empty, and taken from everybody for a moment.
+	for limit := w.now + time.Minute; w.now < limit && w.leadingCore() != nil && w.layout().Paused; {
+		w.run(w.now + 100*time.Millisecond)
+	}
 	bare := w.uncovered()
 	w.run(w.now + 1500*time.Millisecond)
+	if w.sealed() {
+		return
+	}
 	for _, queue := range w.uncovered() {
 		if slices.Contains(bare, queue) {
 			w.failf("nobody consumes %s", queue)
 		}
 	}
+}
+
+// sealed reports whether all shards are kept from everybody, until the old ones are
+// known to be empty.
+func (w *simWorld) sealed() bool {
+	c := w.leadingCore()
+	return c != nil && c.work(simExchange).barrier.sealed
 }
 
 // uncovered lists shards that nobody consumes although there are consumers.
@@ -133,8 +147,8 @@ func (w *simWorld) uncovered() []string {
 	return bare
 }
 
-// checkBalanced: consumers' shards, or shards' consumers, differ by one at most,
-// and what is attached is what is granted.
+// checkBalanced: consumers' shards, or shards' consumers, differ by one at most, over
+// those that get messages as over all, and what is attached is what is granted.
 func (w *simWorld) checkBalanced() {
 	c := w.leadingCore()
 	if c == nil {
@@ -142,9 +156,9 @@ func (w *simWorld) checkBalanced() {
 		return
 	}
 	e := c.known.Exchanges[simExchange]
-	shards := e.consumed()
+	live := union(e.Set, e.Next)
 	per, total := make(map[string]int), 0
-	var loads []int
+	var loads, lives []int
 	exclusive := false
 	for _, p := range w.alive() {
 		for _, k := range p.consumers {
@@ -153,23 +167,26 @@ func (w *simWorld) checkBalanced() {
 			if granted := e.Grants[p.id][k.id]; !slices.Equal(granted, sortedKeys(k.on)) {
 				w.failf("%s/%d consumes %v and was granted %v", p.id, k.id, sortedKeys(k.on), granted)
 			}
-			loads = append(loads, len(k.on))
+			loads, lives = append(loads, len(k.on)), append(lives, 0)
 			for queue := range k.on {
 				per[queue]++
+				if hasQueue(live, queue) {
+					lives[len(lives)-1]++
+				}
 			}
 		}
 	}
 	if total == 0 || exclusive {
 		return
 	}
-	if w.ordered || total <= len(shards) {
-		if slices.Max(loads)-slices.Min(loads) > 1 {
-			w.failf("shards per consumer: %v", loads)
-		}
+	if slices.Max(loads)-slices.Min(loads) > 1 || slices.Max(lives)-slices.Min(lives) > 1 {
+		w.failf("shards per consumer: %v, of these live: %v", loads, lives)
+	}
+	if w.ordered || total <= len(live) {
 		return
 	}
 	var counts []int
-	for _, shard := range shards {
+	for _, shard := range live {
 		counts = append(counts, per[shard.Queue])
 	}
 	if slices.Max(counts)-slices.Min(counts) > 1 {

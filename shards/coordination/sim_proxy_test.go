@@ -47,7 +47,9 @@ type simConsumer struct {
 const simExchange = "x"
 
 func newSimProxy(w *simWorld, id string, want Spec) *simProxy {
-	return &simProxy{w: w, id: id, core: NewCore(id, false, w.timing), want: want, wake: -1}
+	p := &simProxy{w: w, id: id, core: NewCore(id, false, w.timing), want: want, wake: -1}
+	p.core.local.lockable = true
+	return p
 }
 
 // deliver has the process do something, when it is not paused.
@@ -169,6 +171,10 @@ func (p *simProxy) do(out Output) (applied bool) {
 		w.after(p.contends-w.now+time.Millisecond, w.elect)
 	case EffectOutput:
 		p.effect(out)
+	case LockOutput:
+		p.lock(out)
+	case UnlockOutput:
+		p.unlock(out)
 	case SeenOutput:
 	case LogOutput:
 		w.logf("%s: %s %v", p.id, out.Text, out.Fields)

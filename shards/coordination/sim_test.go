@@ -132,6 +132,11 @@ func (w *simWorld) peace(want *Spec) {
 	w.run(w.quietAt + 15*time.Second)
 	w.logf("%s", w.assignment())
 	w.checkCovered()
+	// A barrier that the broker does not answer in time for is tried again.
+	for limit := w.now + time.Minute; w.barrier && w.now < limit && w.leadingCore() != nil && w.layout().Next != nil; {
+		w.run(w.now + 2*time.Second)
+	}
+	w.run(w.now + 2*time.Second) // until all have gone over
 	w.checkShards(*want)
 	w.checkTraffic()
 	for limit := w.now + 2*time.Minute; w.now < limit && w.leavingShards() > 0; {

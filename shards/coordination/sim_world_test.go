@@ -27,6 +27,7 @@ type simWorld struct {
 	leader   *simProxy
 	alarm    bool
 	attached map[string][]simAttachment
+	locks    map[string]simLock
 	bound    map[string]bool
 	exists   map[string]bool
 
@@ -52,6 +53,12 @@ type simWorld struct {
 	failures []string
 	removed  int
 	switched int
+}
+
+// simLock is kept by a proxy's connection.
+type simLock struct {
+	proxy   *simProxy
+	session int
 }
 
 type simAttachment struct {
@@ -86,7 +93,7 @@ func (q *simQueue) Pop() any {
 func newSimWorld(t *testing.T, seed uint64, ordered bool) *simWorld {
 	return &simWorld{
 		t: t, rnd: rand.New(rand.NewPCG(seed, 1)), ordered: ordered, delay: 10, failing: 0.1,
-		attached: make(map[string][]simAttachment), bound: make(map[string]bool), exists: make(map[string]bool),
+		attached: make(map[string][]simAttachment), locks: make(map[string]simLock), bound: make(map[string]bool), exists: make(map[string]bool),
 		lost: make(map[string]time.Duration), sets: make(map[uint64][]Shard),
 		timing: Timing{Grace: 500 * time.Millisecond, Drain: 2 * time.Second},
 	}

@@ -24,6 +24,10 @@ type Spec struct {
 	// Barrier: the shards are consumed until nothing is left in them, and nothing
 	// published meanwhile, before others replace them (order-barrier).
 	Barrier bool `json:"barrier,omitempty"`
+	// Placement says in a few words by what messages are placed on shards, for
+	// example "xxhash on routing key"; "" = the proxy does not say. Nothing is
+	// decided by it, and Key does not have it: it is compared between proxies.
+	Placement string `json:"placement,omitempty"`
 }
 
 // ConsumerReport is one client consumer on an exchange, as its proxy sees it.

@@ -161,6 +161,23 @@ func (l *Layout) draining() []Shard {
 	return shards
 }
 
+// leaving says of the shards that are to be consumed which are in neither Set nor
+// Next: nothing is published to them, or not for long. nil when none is.
+func (l *Layout) leaving(consumed []Shard) []bool {
+	if len(l.Old) == 0 {
+		return nil
+	}
+	live := make(map[string]bool, len(l.Set)+len(l.Next))
+	for _, shard := range slices.Concat(l.Set, l.Next) {
+		live[shard.Queue] = true
+	}
+	leaving := make([]bool, len(consumed))
+	for i, shard := range consumed {
+		leaving[i] = !live[shard.Queue]
+	}
+	return leaving
+}
+
 // in returns the old shards in a phase.
 func (l *Layout) in(phase Phase) []Shard {
 	var shards []Shard

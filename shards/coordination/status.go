@@ -29,11 +29,16 @@ type ExchangeStatus struct {
 	// Paused: nothing is published until that is over, to keep the order.
 	Paused bool
 	// Uncovered are the queues that are to be consumed and were granted to nobody;
-	// nil when there is no consumer at all.
+	// nil when there is no consumer at all. While no leader is heard they are those
+	// without a consumer at the broker that nobody is known to have.
 	Uncovered []string
 	// Owners are the IDs of the proxies to whose consumers a queue was granted.
 	Owners map[string][]string
 	Moves  uint64
+	// Differing is how many proxies are configured otherwise: those that place
+	// messages by something else than most do, and those that have for a minute been
+	// wanting other shards or another way to consume them than was adopted.
+	Differing int
 }
 
 // Status returns how things stand. The maps are the caller's.
@@ -51,12 +56,16 @@ func (c *Core) status(now time.Duration) Status {
 		s.Leader = c.promised.Leader
 	}
 	for _, m := range c.live() {
-		if m == c.self || c.lead != nil || now-m.heard < c.t.Silent+c.t.Announce {
+		if c.heardLately(m, now) {
 			s.Proxies = append(s.Proxies, m.id)
 		}
 	}
 	for name, e := range c.known.Exchanges {
 		x := e.status()
+		x.Differing = c.differing.proxies[name]
+		if c.local.on {
+			x.Uncovered = c.local.uncovered(c, name)
+		}
 		s.Moves += x.Moves
 		s.Exchanges[name] = x
 	}

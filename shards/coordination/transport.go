@@ -21,6 +21,18 @@ type Transport interface {
 	Close() error
 }
 
+// Locker is a Transport whose broker keeps locks. While messages cannot be sent,
+// and proxies thus cannot agree, a lock is what keeps two of them from consuming
+// one shard.
+type Locker interface {
+	// Lock gets the lock of that name, and reports false if another proxy has it. It
+	// lasts until Unlock, or until the connection to the broker ends. It fails with
+	// ErrNotBlocked while messages can be sent: then it is for a leader to decide.
+	Lock(ctx context.Context, name string) (bool, error)
+	// Unlock lets go of a lock, if it is there.
+	Unlock(ctx context.Context, name string) error
+}
+
 // EventKind tells Events apart.
 type EventKind uint8
 

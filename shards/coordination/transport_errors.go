@@ -11,6 +11,8 @@ var (
 	ErrNoRights = errors.New("the user lacks the rights that coordination takes")
 	// ErrBlocked: the broker takes nothing in because of a memory or disk alarm.
 	ErrBlocked = errors.New("the broker blocks publishing (memory or disk alarm)")
+	// ErrNotBlocked: there is no alarm, so there is no need of a lock.
+	ErrNotBlocked = errors.New("the broker does not block publishing")
 	// ErrNotElected: only the leader may do that.
 	ErrNotElected = errors.New("this proxy does not lead")
 	// ErrTransportClosed: the transport was closed by its owner.

@@ -32,6 +32,8 @@ type work struct {
 	closing map[string]uint64
 	effect  effect
 	barrier barrier
+	// warned are the proxies that were warned of, by what they differ in.
+	warned map[string][]string
 	// unreported is since when no proxy reports the exchange; 0 = some does.
 	unreported time.Duration
 }

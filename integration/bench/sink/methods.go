@@ -3,6 +3,7 @@ package sink
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/shardmq/shardmq/frames"
@@ -165,6 +166,9 @@ func (ch *channel) exchangeMethod(m frames.Method) (frames.Method, *frames.Excep
 	r := ch.conn.sink.registry
 	switch m := m.(type) {
 	case *frames.ExchangeDeclare:
+		if strings.HasPrefix(m.Exchange, "shardmq.") { // what proxies tell each other the sink cannot carry: they go on alone
+			return nil, &frames.Exception{Code: frames.AccessRefused, Text: fmt.Sprintf("access to exchange '%s' refused", m.Exchange), Method: m.ID()}
+		}
 		if e := r.declareExchange(m); e != nil {
 			return nil, e
 		}

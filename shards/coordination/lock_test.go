@@ -1,0 +1,139 @@
+package coordination
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// alarmWorld is one of two proxies with one ordered exchange, on which an alarm has
+// just begun.
+func alarmWorld(t *testing.T, seed uint64) (w *simWorld, a, b *simProxy) {
+	w = newSimWorld(t, seed, true)
+	t.Cleanup(func() {
+		require.Empty(t, w.failures, w.trace.String())
+		if testing.Verbose() {
+			t.Log("\n" + w.trace.String())
+		}
+	})
+	spec := w.spec(4)
+	a, b = w.start(spec), w.start(spec)
+	a.join(false)
+	b.join(false)
+	w.until(10*time.Second, w.settled)
+	w.alarm = true
+	w.disturb("alarm")
+	return w, a, b
+}
+
+// lock is a Locker's.
+func (p *simProxy) lock(out Output) {
+	w, session := p.w, p.session
+	w.after(w.some(20), func() {
+		err, ok := error(nil), false
+		switch l, there := w.locks[out.Queue]; {
+		case !p.connected || p.session != session || !w.alarm:
+			err = errSim
+		case !there || l.proxy == p && l.session == session || !l.proxy.connected || l.session != l.proxy.session:
+			ok, w.locks[out.Queue] = true, simLock{p, session}
+		}
+		w.after(w.some(20), func() {
+			p.deliver(func() { p.step(func() { p.core.Locked(w.now, out, ok, err) }) })
+		})
+	})
+}
+
+func (p *simProxy) unlock(out Output) {
+	w, session := p.w, p.session
+	w.after(w.some(20), func() {
+		if w.locks[out.Queue] == (simLock{p, session}) {
+			delete(w.locks, out.Queue)
+		}
+		w.after(w.some(20), func() {
+			p.deliver(func() { p.step(func() { p.core.Unlocked(w.now, out, nil) }) })
+		})
+	})
+}
+
+// most is the most consumers that any shard has at the broker.
+func (w *simWorld) most() int {
+	n := 0
+	for _, on := range w.attached {
+		n = max(n, len(on))
+	}
+	return n
+}
+
+// consumed reports whether every shard has its consumer at the broker.
+func (w *simWorld) consumed() bool {
+	n := 0
+	for _, on := range w.attached {
+		n += len(on)
+	}
+	return n == 4 && w.most() == 1
+}
+
+// While an alarm keeps everybody from publishing, the shards of a proxy that dies
+// are taken by the other one.
+func TestScenarioAlarmOrdered(t *testing.T) {
+	w, a, b := alarmWorld(t, 1)
+	w.kill(a)
+	require.Less(t, w.until(time.Minute, func() bool { return b.load() == 4 }), 10*time.Second)
+	w.alarm = false
+	w.run(w.now + 10*time.Second)
+	require.True(t, w.settled())
+	require.Equal(t, 4, b.load())
+	require.Empty(t, w.locks, "a leader decides again")
+}
+
+// All consumers of an ordered exchange go and come back during an alarm, at both
+// proxies at once: all shards are consumed again, each by one.
+func TestScenarioAlarmOrderedRestart(t *testing.T) {
+	for seed := range uint64(200) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			w, a, b := alarmWorld(t, seed)
+			w.run(w.now + w.some(8000))
+			for _, p := range []*simProxy{a, b} {
+				w.after(w.some(3000), func() {
+					for _, c := range slices.Clone(p.consumers) {
+						p.leave(c)
+					}
+					w.after(w.some(500), func() { p.join(false); p.join(false) })
+				})
+			}
+			w.run(w.now + 4*time.Second)
+			for range 1000 {
+				w.run(w.now + 10*time.Millisecond)
+				require.LessOrEqual(t, w.most(), 1)
+			}
+			require.Less(t, w.until(time.Minute, w.consumed), 20*time.Second)
+			w.run(w.now + 3*time.Second)
+			for _, p := range []*simProxy{a, b} {
+				require.Empty(t, p.core.status(w.now).Exchanges[simExchange].Uncovered)
+			}
+			w.alarm = false
+			w.disturb("no alarm")
+			require.Less(t, w.until(time.Minute, func() bool {
+				return w.settled() && a.load() == 2 && b.load() == 2 && len(w.locks) == 0
+			}), 10*time.Second)
+		})
+	}
+}
+
+// Without a transport that keeps locks ordered shards wait for a leader, which is
+// told.
+func TestScenarioAlarmOrderedWithoutLocks(t *testing.T) {
+	w, a, b := alarmWorld(t, 1)
+	a.core.local.lockable, b.core.local.lockable = false, false
+	w.kill(a)
+	w.run(w.now + 20*time.Second)
+	require.Equal(t, 2, b.load())
+	require.Len(t, b.core.status(w.now).Exchanges[simExchange].Uncovered, 2)
+	require.Contains(t, w.trace.String(), "no leader is heard [exchange x shards 2]")
+	w.alarm = false
+	require.Less(t, w.until(time.Minute, func() bool { return b.load() == 4 }), 5*time.Second)
+	require.Empty(t, b.core.status(w.now).Exchanges[simExchange].Uncovered)
+}
