@@ -40,9 +40,19 @@ func newConn(s *Sink, c net.Conn) *conn {
 
 func (c *conn) wait() { c.helpers.Wait() }
 
+// leave ends the consumers of a connection that is gone.
+func (c *conn) leave() {
+	for number, ch := range c.channels {
+		if ch != nil {
+			c.closeChannel(uint16(number))
+		}
+	}
+}
+
 // run reads until the peer is gone.
 func (c *conn) run() error {
 	defer close(c.ended)
+	defer c.leave()
 	buf := make([]byte, readBuffer)
 	if _, err := io.ReadFull(c.net, buf[:len(frames.ProtocolHeader)]); err != nil {
 		return errGone

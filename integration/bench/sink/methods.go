@@ -167,7 +167,7 @@ func (ch *channel) exchangeMethod(m frames.Method) (frames.Method, *frames.Excep
 	switch m := m.(type) {
 	case *frames.ExchangeDeclare:
 		if strings.HasPrefix(m.Exchange, "shardmq.") { // what proxies tell each other the sink cannot carry: they go on alone
-			return nil, &frames.Exception{Code: frames.AccessRefused, Text: fmt.Sprintf("access to exchange '%s' refused", m.Exchange), Method: m.ID()}
+			return nil, &frames.Exception{Code: frames.AccessRefused, Text: fmt.Sprintf("access to exchange '%s' in vhost '/' refused for user 'guest'", m.Exchange), Method: m.ID()}
 		}
 		if e := r.declareExchange(m); e != nil {
 			return nil, e
