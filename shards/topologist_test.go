@@ -224,7 +224,7 @@ func TestLoads(t *testing.T) {
 func TestDormantShardStays(t *testing.T) {
 	top, cluster, _, _, _ := led(t, ourX, Definition{})
 	shard := shardOf("z@h", 0)
-	cluster.queues[shard.Queue] = fakeQueue{node: shard.Node, Count: Count{Dormant: true}}
+	cluster.do(func() { cluster.queues[shard.Queue] = fakeQueue{node: shard.Node, Count: Count{Dormant: true}} })
 	idle, err := top.Idle(t.Context(), "x", shard)
 	require.ErrorIs(t, err, ErrUnreachable)
 	require.False(t, idle)
