@@ -67,13 +67,7 @@ func TestTopologyAdoption(t *testing.T) {
 func TestTopologyReroutes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	defer cancel()
-	one, err := rig.StartNode(ctx, rig.NodeOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, one.Stop()) })
-	two, err := rig.StartNode(ctx, rig.NodeOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, two.Stop()) })
-	require.NoError(t, two.Join(ctx, one))
+	one, two := startPair(ctx, t)
 	r := newTopology(t, one.URL, "^clu$", shards.Definition{ShardsPerNode: 2},
 		controlOf(t, one.URL, one.Name), controlOf(t, two.URL, two.Name))
 	r.top.Start(ctx)
@@ -113,4 +107,18 @@ func TestTopologyReroutes(t *testing.T) {
 		require.True(t, ok, "bound again")
 	}
 	require.Equal(t, 40, messages)
+}
+
+// startPair starts a cluster of two nodes, which is stopped at the test's end.
+func startPair(ctx context.Context, t *testing.T) (one, two *rig.Node) {
+	t.Helper()
+	start := func() *rig.Node {
+		node, err := rig.StartNode(ctx, rig.NodeOptions{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, node.Stop()) })
+		return node
+	}
+	one, two = start(), start()
+	require.NoError(t, two.Join(ctx, one))
+	return one, two
 }

@@ -334,13 +334,7 @@ func TestTopologyOutage(t *testing.T) {
 func TestTopologyCluster(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
-	one, err := rig.StartNode(ctx, rig.NodeOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, one.Stop()) })
-	two, err := rig.StartNode(ctx, rig.NodeOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, two.Stop()) })
-	require.NoError(t, two.Join(ctx, one))
+	one, two := startPair(ctx, t)
 
 	r := newTopology(t, one.URL, "^clu$", shards.Definition{ShardsPerNode: 2},
 		controlOf(t, one.URL, one.Name), controlOf(t, two.URL, two.Name))

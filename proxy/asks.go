@@ -30,21 +30,14 @@ const (
 // here and in order, before the frames go out that it is about: the consumers' group must not grant a shard to others that is being consumed.
 func (s *session) runAsks(asks []router.Ask) {
 	for _, a := range asks {
+		if a.Late {
+			time.AfterFunc(lateRelease, func() { a.TellMember() })
+			continue
+		}
+		if a.TellMember() {
+			continue
+		}
 		switch a.Kind {
-		case router.AskLeave:
-			a.Member.Leave()
-		case router.AskAttached:
-			a.Member.Attached(a.Queue, a.Delta)
-		case router.AskClaim:
-			a.Member.Claim(a.Queue, a.Lent)
-		case router.AskReleased:
-			if a.Late {
-				time.AfterFunc(lateRelease, func() { a.Member.Released(a.Queue, a.Lent) })
-				continue
-			}
-			a.Member.Released(a.Queue, a.Lent)
-		case router.AskAimed:
-			a.Member.Aimed(a.Version)
 		case router.AskUnsettled:
 			if t := s.srv.topology(a.Exchange.Vhost); t != nil {
 				t.Unsettled(a.Exchange, a.Queue, a.Delta)

@@ -60,6 +60,25 @@ type Ask struct {
 	Text     string
 }
 
+// TellMember passes on what an Ask says to its Member, and reports whether that is all there is to it.
+func (a Ask) TellMember() bool {
+	switch a.Kind {
+	case AskLeave:
+		a.Member.Leave()
+	case AskAttached:
+		a.Member.Attached(a.Queue, a.Delta)
+	case AskClaim:
+		a.Member.Claim(a.Queue, a.Lent)
+	case AskReleased:
+		a.Member.Released(a.Queue, a.Lent)
+	case AskAimed:
+		a.Member.Aimed(a.Version)
+	default:
+		return false
+	}
+	return true
+}
+
 // Answer is the reply to an Ask.
 type Answer struct {
 	State  *shards.State

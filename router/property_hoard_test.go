@@ -4,8 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/shardmq/shardmq/frames"
 )
 
@@ -15,26 +13,15 @@ const hoardLooks = 20
 // TestRandomHoarders has clients, after a random session, acknowledge only when they hold as much as their prefetch allows or nothing more can
 // come, and checks that they get everything, whatever shards it is in.
 func TestRandomHoarders(t *testing.T) {
-	for _, ordered := range []bool{false, true} {
-		t.Run(map[bool]string{false: "balanced", true: "ordered"}[ordered], func(t *testing.T) {
-			rapid.Check(t, func(rt *rapid.T) {
-				w := newWorld(t, rt, &leader{ordered: ordered})
-				defer w.end()
-				for range 1 + w.pick(150) {
-					w.step()
-				}
-				w.exorcise(w.perNode)
-				w.settle()
-				w.acknowledgeAll()
-				few := []int{w.pick(w.perNode), w.pick(w.perNode)}
-				for range w.pick(60) {
-					w.server.fill(func(int) int { return few[w.pick(2)] })
-				}
-				w.hoard()
-				w.exhaust()
-			})
-		})
-	}
+	afterSessions(t, 150, func(w *world) {
+		w.acknowledgeAll()
+		few := []int{w.pick(w.perNode), w.pick(w.perNode)}
+		for range w.pick(60) {
+			w.server.fill(func(int) int { return few[w.pick(2)] })
+		}
+		w.hoard()
+		w.exhaust()
+	})
 }
 
 // hoard has the clients consume until nothing moves any more, and checks that nobody waits then for what is there.

@@ -74,17 +74,22 @@ func (l *leader) free(w *world, c *led, queue string) bool {
 // model does), that what the groups hear is right (ledger), that in ordered mode a shard's consumers never overlap, not in what they have to
 // settle either, and that all messages find their way to somebody who may have them.
 func TestRandomTargets(t *testing.T) {
+	afterSessions(t, 200, (*world).exhaust)
+}
+
+// afterSessions does fn with worlds in which a random session has just come to rest, in both modes. most bounds its steps.
+func afterSessions(t *testing.T, most int, fn func(*world)) {
 	for _, ordered := range []bool{false, true} {
 		t.Run(map[bool]string{false: "balanced", true: "ordered"}[ordered], func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
 				w := newWorld(t, rt, &leader{ordered: ordered})
 				defer w.end()
-				for range 1 + w.pick(200) {
+				for range 1 + w.pick(most) {
 					w.step()
 				}
 				w.exorcise(w.perNode)
 				w.settle()
-				w.exhaust()
+				fn(w)
 			})
 		})
 	}

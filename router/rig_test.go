@@ -146,18 +146,7 @@ func each(b []byte, fn func(frames.Frame)) {
 
 // tell sees to a question without answer as the proxy does.
 func (r *rig) tell(a router.Ask) {
-	switch a.Kind {
-	case router.AskLeave:
-		a.Member.Leave()
-	case router.AskAttached:
-		a.Member.Attached(a.Queue, a.Delta)
-	case router.AskClaim:
-		a.Member.Claim(a.Queue, a.Lent)
-	case router.AskReleased:
-		a.Member.Released(a.Queue, a.Lent)
-	case router.AskAimed:
-		a.Member.Aimed(a.Version)
-	case router.AskUnsettled:
+	if !a.TellMember() && a.Kind == router.AskUnsettled {
 		r.topo.Unsettled(a.Exchange, a.Queue, a.Delta)
 	}
 }

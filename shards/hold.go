@@ -18,7 +18,7 @@ type holds struct {
 	// goes by that one.
 	former map[string]uint64
 	claims map[string]*claim
-	list   []string // of all that is held, sorted; valid unless stale
+	list   []string // of all that is held, sorted; valid while fresh
 	fresh  bool
 }
 

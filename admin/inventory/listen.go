@@ -14,13 +14,6 @@ import (
 	"github.com/shardmq/shardmq/shards/coordination"
 )
 
-// Names at the broker, as proxies use them.
-const (
-	membersExchange = "shardmq.members"
-	stateQueue      = "shardmq.state"
-	memberQueue     = "shardmq.member." // and a proxy's ID
-)
-
 const (
 	connectTimeout = 5 * time.Second
 	// announceEvery is how often proxies report at the least; a look that is over
@@ -102,7 +95,7 @@ func anyProxies(conn *amqp.Connection) (bool, error) {
 		return false, err
 	}
 	defer ch.Close()
-	err = ch.ExchangeDeclarePassive(membersExchange, amqp.ExchangeFanout, true, false, false, false, nil)
+	err = ch.ExchangeDeclarePassive(coordination.MembersExchange, amqp.ExchangeFanout, true, false, false, false, nil)
 	if closedWith(err, amqp.NotFound) {
 		return false, nil
 	}
@@ -113,11 +106,11 @@ func anyProxies(conn *amqp.Connection) (bool, error) {
 func openInbox(ch *amqp.Channel) (<-chan amqp.Delivery, error) {
 	var random [8]byte
 	_, _ = crypto.Read(random[:]) // never fails
-	q, err := ch.QueueDeclare("shardmq.inbox."+hex.EncodeToString(random[:]), false, true, true, false, amqp.Table{"x-queue-type": "classic"})
+	q, err := ch.QueueDeclare(coordination.InboxQueue+hex.EncodeToString(random[:]), false, true, true, false, amqp.Table{"x-queue-type": "classic"})
 	if err != nil {
 		return nil, err
 	}
-	if err := ch.QueueBind(q.Name, "", membersExchange, false, nil); err != nil {
+	if err := ch.QueueBind(q.Name, "", coordination.MembersExchange, false, nil); err != nil {
 		return nil, err
 	}
 	return ch.Consume(q.Name, "", true, true, false, false, nil)
@@ -136,7 +129,7 @@ func (v *View) gather(ctx context.Context, conn *amqp.Connection, user string, a
 		return err
 	}
 	who := amqp.Publishing{ContentType: "application/json", UserId: user, Body: coordination.Who("")}
-	if err := ch.PublishWithContext(ctx, membersExchange, "", false, false, who); err != nil {
+	if err := ch.PublishWithContext(ctx, coordination.MembersExchange, "", false, false, who); err != nil {
 		return err
 	}
 	timer := time.NewTimer(atLeast)
@@ -174,7 +167,7 @@ func (v *View) readStored(conn *amqp.Connection, user string) error {
 		return err
 	}
 	defer ch.Close() // gives back what has been read
-	q, err := ch.QueueDeclarePassive(stateQueue, true, false, false, false, nil)
+	q, err := ch.QueueDeclarePassive(coordination.StateQueue, true, false, false, false, nil)
 	if closedWith(err, amqp.NotFound) {
 		return nil
 	}
@@ -185,7 +178,7 @@ func (v *View) readStored(conn *amqp.Connection, user string) error {
 		return nil
 	}
 	for range storedAtMost {
-		d, some, err := ch.Get(stateQueue, false)
+		d, some, err := ch.Get(coordination.StateQueue, false)
 		if err != nil || !some {
 			return err
 		}
@@ -226,7 +219,7 @@ func isConnected(conn *amqp.Connection, id string) (bool, error) {
 		return false, err
 	}
 	defer ch.Close()
-	_, err = ch.QueueDeclarePassive(memberQueue+id, false, true, true, false, nil)
+	_, err = ch.QueueDeclarePassive(coordination.MemberQueue+id, false, true, true, false, nil)
 	switch {
 	case closedWith(err, amqp.ResourceLocked):
 		return true, nil

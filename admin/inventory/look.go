@@ -89,7 +89,7 @@ func reach(ctx context.Context, o Options) (*found, error) {
 	for i, b := range o.Brokers {
 		asking.Go(func() {
 			if names[i], errs[i] = b.NodeName(ctx); errs[i] == nil {
-				_, errs[i] = b.QueueCounts(ctx, []string{"shardmq.state"}) // a name alone needs no connection
+				_, errs[i] = b.QueueCounts(ctx, []string{coordination.StateQueue}) // a name alone needs no connection
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/shardmq/shardmq/integration/rig"
+	"github.com/shardmq/shardmq/shards/coordination"
 )
 
 // patience is how long to wait for the next message or confirm: something is broken when none comes any more.
@@ -71,7 +72,7 @@ func (d *demo) start(ctx context.Context) (err error) {
 		return fmt.Errorf("connect to the broker: %w", err)
 	}
 	before, err := ask(d.direct, func(ch *amqp.Channel) error {
-		return ch.ExchangeDeclarePassive("shardmq.members", "fanout", true, false, false, false, nil)
+		return ch.ExchangeDeclarePassive(coordination.MembersExchange, "fanout", true, false, false, false, nil)
 	})
 	if err != nil {
 		return err

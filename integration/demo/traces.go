@@ -5,17 +5,19 @@ import (
 	"fmt"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/shardmq/shardmq/shards/coordination"
 )
 
 // removeTraces deletes what proxies agree over, unless another proxy has come and uses it.
 func (d *demo) removeTraces() error {
 	for _, remove := range []func(*amqp.Channel) error{
 		func(ch *amqp.Channel) error {
-			_, err := ch.QueueDelete("shardmq.state", true, false, false)
+			_, err := ch.QueueDelete(coordination.StateQueue, true, false, false)
 			return err
 		},
-		func(ch *amqp.Channel) error { return ch.ExchangeDelete("shardmq.state", true, false) },
-		func(ch *amqp.Channel) error { return ch.ExchangeDelete("shardmq.members", true, false) },
+		func(ch *amqp.Channel) error { return ch.ExchangeDelete(coordination.StateExchange, true, false) },
+		func(ch *amqp.Channel) error { return ch.ExchangeDelete(coordination.MembersExchange, true, false) },
 	} {
 		ch, err := d.direct.Channel() // of its own: a refusal closes it
 		if err != nil {

@@ -188,7 +188,7 @@ func (e *elector) guard(h *hold) {
 		default:
 			slow = 0
 		}
-		if h.queue != stateQueue && h.ctx.Err() == nil && time.Since(looked) >= moveUpEvery {
+		if h.queue != coordination.StateQueue && h.ctx.Err() == nil && time.Since(looked) >= moveUpEvery {
 			e.moveUp(h)
 			looked = time.Now()
 		}
@@ -198,7 +198,7 @@ func (e *elector) guard(h *hold) {
 // moveUp makes this leader on a fallback queue the one on the proper queue. If
 // there is one already, this one has no business leading.
 func (e *elector) moveUp(h *hold) {
-	q, err := inspect(h.ctx, &e.look, stateQueue)
+	q, err := inspect(h.ctx, &e.look, coordination.StateQueue)
 	switch {
 	case err != nil:
 		return
@@ -207,7 +207,7 @@ func (e *elector) moveUp(h *hold) {
 		h.end(errOverruled)
 		return
 	}
-	next, err := e.take(e.s.in, stateQueue)
+	next, err := e.take(e.s.in, coordination.StateQueue)
 	if err != nil || next == nil {
 		return
 	}
@@ -232,7 +232,7 @@ func (e *elector) try() (*hold, error) {
 			return nil, err
 		}
 	}
-	q, err := inspectOrDeclare(e.s.ctx, &e.look, stateQueue)
+	q, err := inspectOrDeclare(e.s.ctx, &e.look, coordination.StateQueue)
 	switch {
 	case err == nil:
 	case errors.Is(err, errSlow):
@@ -243,7 +243,7 @@ func (e *elector) try() (*hold, error) {
 	case isCode(err, frames.NotFound): // it can be neither found nor made: its node is down
 		return e.down()
 	default:
-		return nil, refusal("look for queue '"+stateQueue+"'", e.s.in, err)
+		return nil, refusal("look for queue '"+coordination.StateQueue+"'", e.s.in, err)
 	}
 	e.answered()
 	if q.Consumers > 0 {
@@ -255,7 +255,7 @@ func (e *elector) try() (*hold, error) {
 		return nil, nil
 	}
 	e.leaveFallback()
-	return e.take(e.s.in, stateQueue)
+	return e.take(e.s.in, coordination.StateQueue)
 }
 
 // down notes that the proper queue does not answer.

@@ -67,7 +67,7 @@ func (e *elector) take(w *wire, queue string) (*hold, error) {
 		h.release()
 		return nil, fmt.Errorf("read queue '%s': %w", queue, err)
 	}
-	if queue == stateQueue {
+	if queue == coordination.StateQueue {
 		e.takeOver(h)
 	}
 	return h, nil
@@ -76,10 +76,10 @@ func (e *elector) take(w *wire, queue string) (*hold, error) {
 // consumeAlone consumes a queue exclusively, and tells how many messages it has.
 // All that it had was requeued before its last consumer was seen to be gone.
 func consumeAlone(ch *amqp.Channel, queue string) (<-chan amqp.Delivery, int, error) {
-	if err := ch.ExchangeDeclare(stateExchange, amqp.ExchangeDirect, true, false, false, false, nil); err != nil {
+	if err := ch.ExchangeDeclare(coordination.StateExchange, amqp.ExchangeDirect, true, false, false, false, nil); err != nil {
 		return nil, 0, err
 	}
-	if err := ch.QueueBind(queue, queue, stateExchange, false, nil); err != nil {
+	if err := ch.QueueBind(queue, queue, coordination.StateExchange, false, nil); err != nil {
 		return nil, 0, err
 	}
 	q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)

@@ -11,6 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/shardmq/shardmq/frames"
+	"github.com/shardmq/shardmq/shards/coordination"
 )
 
 const (
@@ -37,7 +38,7 @@ type fallback struct {
 }
 
 // fallbackQueue is the name of the queue on a node.
-func fallbackQueue(n NodeAddress) string { return stateQueue + "." + label(n) }
+func fallbackQueue(n NodeAddress) string { return coordination.StateQueue + "." + label(n) }
 
 // tryFallback takes the lead on the fallback queue if it is free.
 func (e *elector) tryFallback() (*hold, error) {

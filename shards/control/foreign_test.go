@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/shardmq/shardmq/shards/coordination"
 )
 
 // Nothing of another user's is believed: the broker lets nobody use a name that is not theirs.
@@ -14,10 +16,10 @@ func TestTransportForeign(t *testing.T) {
 		a := h.voice()
 		pass(time.Second)
 		require.NoError(t, a.Store(t.Context(), []byte("5")))
-		h.putAs("other", stateQueue, "6")
+		h.putAs("other", coordination.StateQueue, "6")
 		require.NoError(t, a.Send(t.Context(), []byte("mine")))
 		pass(time.Millisecond)
-		require.Equal(t, []string{"5"}, h.messages(stateQueue), "what is not a proxy's is acknowledged")
+		require.Equal(t, []string{"5"}, h.messages(coordination.StateQueue), "what is not a proxy's is acknowledged")
 		require.Equal(t, []string{"mine"}, a.heard)
 		inbox := ""
 		h.do(func() {
@@ -34,11 +36,11 @@ func TestTransportForeign(t *testing.T) {
 		require.Equal(t, []string{"mine"}, a.heard)
 		require.Len(t, a.warnings, 1, "once")
 		a.close(t)
-		h.putAs("other", stateQueue, "9")
+		h.putAs("other", coordination.StateQueue, "9")
 		b := h.voice()
 		pass(time.Second)
 		require.Equal(t, "connected, elected 5", b.story())
-		require.Equal(t, []string{"5"}, h.messages(stateQueue))
+		require.Equal(t, []string{"5"}, h.messages(coordination.StateQueue))
 		b.close(t)
 	})
 }

@@ -101,7 +101,7 @@ func (h *hold) deposed() error {
 // come in time, or the message is returned, the lead is in doubt and ends.
 func (h *hold) publish(ctx context.Context, s *session, number uint64, state []byte) error {
 	id := h.name + strconv.FormatUint(number, 10)
-	confirmation, err := s.publish(ctx, s.confirm, stateExchange, h.queue, true, amqp.Publishing{
+	confirmation, err := s.publish(ctx, s.confirm, coordination.StateExchange, h.queue, true, amqp.Publishing{
 		ContentType: "application/json", DeliveryMode: amqp.Persistent, MessageId: id, AppId: s.t.id, Body: state,
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/shardmq/shardmq/frames"
+	"github.com/shardmq/shardmq/shards/coordination"
 )
 
 // hubRefusal closes a channel.
@@ -194,7 +195,7 @@ func (ch *hubChannel) get(m *frames.BasicGet) frames.Method {
 	message := q.ready[ch.gets]
 	ch.gets++
 	ch.tag++
-	ch.c.queue(ch.content(&frames.BasicGetOk{DeliveryTag: ch.tag, Exchange: stateExchange, RoutingKey: m.Queue}, message))
+	ch.c.queue(ch.content(&frames.BasicGetOk{DeliveryTag: ch.tag, Exchange: coordination.StateExchange, RoutingKey: m.Queue}, message))
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/shardmq/shardmq/shards"
+	"github.com/shardmq/shardmq/shards/coordination"
 )
 
 const (
@@ -141,7 +142,7 @@ func likelyNames(cluster, address string) []string {
 // is published to an exchange that proxies need rights on anyway, or to the
 // default exchange where they have none.
 func nodeHash(ctx context.Context, conn *amqp.Connection) (uint32, error) {
-	hash, err := hashThrough(ctx, conn, stateExchange)
+	hash, err := hashThrough(ctx, conn, coordination.StateExchange)
 	if refused, is := errors.AsType[*amqp.Error](err); is && refused.Code == amqp.AccessRefused {
 		return hashThrough(ctx, conn, "")
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/shardmq/shardmq/shards/coordination"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -175,7 +177,7 @@ func (p *peer) reply(payload []byte) []byte {
 		return append(method(20, 11), 0, 0, 0, 0)
 	case class == 10 || class == 20:
 		return nil
-	case class == 40 && id == 10 && bytes.Contains(payload, []byte(stateExchange)):
+	case class == 40 && id == 10 && bytes.Contains(payload, []byte(coordination.StateExchange)):
 		if p.denied {
 			return closing(20, 40, 403, "ACCESS_REFUSED")
 		}

@@ -17,7 +17,7 @@ func (s *session) announce(ctx context.Context, body []byte) error {
 	defer cancel()
 	now := max(1, int64(time.Since(s.began)))
 	first := s.sent.CompareAndSwap(0, now)
-	_, err := s.publish(ctx, s.members, membersExchange, "", false, amqp.Publishing{
+	_, err := s.publish(ctx, s.members, coordination.MembersExchange, "", false, amqp.Publishing{
 		ContentType: "application/json", DeliveryMode: amqp.Transient, Expiration: messageLife, AppId: s.t.id, Body: body,
 	})
 	if err != nil && first {

@@ -93,7 +93,7 @@ func (s *session) prepare() error {
 	if err != nil {
 		return refusal(op, s.in, err)
 	}
-	if s.inbox, err = openInbox(in, inboxQueue+s.t.id+"."+randomHex(4)); err != nil {
+	if s.inbox, err = openInbox(in, coordination.InboxQueue+s.t.id+"."+randomHex(4)); err != nil {
 		return refusal(op, s.in, err)
 	}
 	blocked := s.out.conn.NotifyBlocked(make(chan amqp.Blocking, 16))
@@ -112,7 +112,7 @@ func (s *session) prepare() error {
 }
 
 func openInbox(ch *amqp.Channel, name string) (<-chan amqp.Delivery, error) {
-	if err := ch.ExchangeDeclare(membersExchange, amqp.ExchangeFanout, true, false, false, false, nil); err != nil {
+	if err := ch.ExchangeDeclare(coordination.MembersExchange, amqp.ExchangeFanout, true, false, false, false, nil); err != nil {
 		return nil, err
 	}
 	_, err := ch.QueueDeclare(name, false, true, true, false, amqp.Table{
@@ -121,7 +121,7 @@ func openInbox(ch *amqp.Channel, name string) (<-chan amqp.Delivery, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := ch.QueueBind(name, "", membersExchange, false, nil); err != nil {
+	if err := ch.QueueBind(name, "", coordination.MembersExchange, false, nil); err != nil {
 		return nil, err
 	}
 	return ch.Consume(name, "", true, false, false, false, nil)
@@ -207,13 +207,13 @@ func (s *session) mark() {
 	d := desk{w: s.in}
 	for {
 		_, err := at(s.ctx, &d, func(ch *amqp.Channel) (amqp.Queue, error) {
-			return ch.QueueDeclare(memberQueue+s.t.id, false, true, true, false,
+			return ch.QueueDeclare(coordination.MemberQueue+s.t.id, false, true, true, false,
 				amqp.Table{"x-queue-type": "classic", "x-max-length": 1})
 		})
 		pause := markEvery
 		if err != nil {
 			pause = markAgain
-			if r := refusal("declare queue '"+memberQueue+s.t.id+"'", s.in, err); errors.Is(r, coordination.ErrNoRights) {
+			if r := refusal("declare queue '"+coordination.MemberQueue+s.t.id+"'", s.in, err); errors.Is(r, coordination.ErrNoRights) {
 				s.fail(r)
 			}
 		}
@@ -242,7 +242,7 @@ func (s *session) alive(ctx context.Context, id string) (bool, error) {
 	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
 	d := desk{w: s.in}
 	_, err := at(ctx, &d, func(ch *amqp.Channel) (amqp.Queue, error) {
-		return ch.QueueDeclarePassive(memberQueue+id, false, true, true, false, nil)
+		return ch.QueueDeclarePassive(coordination.MemberQueue+id, false, true, true, false, nil)
 	})
 	switch {
 	case isCode(err, frames.ResourceLocked): // it belongs to another connection

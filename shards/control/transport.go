@@ -15,15 +15,6 @@ import (
 	"github.com/shardmq/shardmq/shards/coordination"
 )
 
-// Names that all proxies of a vhost share.
-const (
-	membersExchange = "shardmq.members" // fanout: what proxies tell each other
-	stateExchange   = "shardmq.state"   // direct: leads to the queues of that name
-	stateQueue      = "shardmq.state"
-	memberQueue     = "shardmq.member." // and a proxy's ID: there while it is connected
-	inboxQueue      = "shardmq.inbox."
-)
-
 const (
 	// eventsKept bounds what waits for the reader of Events, and inboxOctets how much
 	// that may be. Messages beyond it are dropped, as the broker may drop them.

@@ -29,30 +29,30 @@ func TestTransportStandIn(t *testing.T) {
 				if hung {
 					away = h.hung
 				}
-				h.do(func() { away[stateQueue] = true; h.remove(stateQueue) })
+				h.do(func() { away[coordination.StateQueue] = true; h.remove(coordination.StateQueue) })
 				h.do(func() {
-					h.queues[stateQueue] = &hubQueue{name: stateQueue}
-					h.bindings[[2]string{stateExchange, stateQueue}] = []string{stateQueue}
+					h.queues[coordination.StateQueue] = &hubQueue{name: coordination.StateQueue}
+					h.bindings[[2]string{coordination.StateExchange, coordination.StateQueue}] = []string{coordination.StateQueue}
 				})
-				h.put(stateQueue, "1")
+				h.put(coordination.StateQueue, "1")
 				pass(10 * time.Second)
 				require.NotEqual(t, a.leads, b.leads, "one of them leads")
 				if b.leads {
 					a, b = b, a
 				}
 				require.NoError(t, a.Store(t.Context(), []byte("2")))
-				standIn := stateQueue + ".r@a"
+				standIn := coordination.StateQueue + ".r@a"
 				require.Equal(t, []string{"2"}, h.messages(standIn), "on the first node in name order")
 				a.story()
 
-				h.do(func() { delete(away, stateQueue) })
+				h.do(func() { delete(away, coordination.StateQueue) })
 				pass(moveUpEvery + guardEvery + requestTimeout)
 				require.Equal(t, "deposed, elected 2", a.story(), "it has moved up")
 				require.False(t, b.leads)
 				require.Equal(t, []string{"ready 2"}, h.messages(standIn), "until a state is stored in the proper queue")
 				require.NoError(t, a.Store(t.Context(), []byte("3")))
 				pass(time.Second)
-				require.Equal(t, []string{"3"}, h.messages(stateQueue))
+				require.Equal(t, []string{"3"}, h.messages(coordination.StateQueue))
 				require.Equal(t, []string{"no queue"}, h.messages(standIn))
 				pass(time.Minute)
 				require.Empty(t, a.story())
@@ -73,7 +73,7 @@ func TestTransportTakesOver(t *testing.T) {
 		pass(time.Second)
 		require.NoError(t, a.Store(t.Context(), []byte("1")))
 		a.close(t)
-		standIn := stateQueue + ".r@a"
+		standIn := coordination.StateQueue + ".r@a"
 		h.do(func() { h.queues[standIn] = &hubQueue{name: standIn} })
 		h.put(standIn, "2")
 		b := h.voice()
@@ -91,7 +91,7 @@ func TestTransportTakesOver(t *testing.T) {
 // it is no place for a stand-in.
 func TestTransportStandInApart(t *testing.T) {
 	within(t, func(t *testing.T, h *hub) {
-		h.down[stateQueue] = true
+		h.down[coordination.StateQueue] = true
 		h.apart["a:1"] = true
 		var calls atomic.Int32
 		tr := NewTransport(TransportOptions{Dial: h.dial, Nodes: func() []NodeAddress {
@@ -105,7 +105,7 @@ func TestTransportStandInApart(t *testing.T) {
 		require.Equal(t, coordination.Connected, (<-tr.Events()).Kind)
 		require.Equal(t, coordination.Elected, (<-tr.Events()).Kind)
 		require.NoError(t, tr.Store(t.Context(), []byte("1")))
-		require.Equal(t, []string{"1"}, h.messages(stateQueue+".b:1"))
+		require.Equal(t, []string{"1"}, h.messages(coordination.StateQueue+".b:1"))
 		pass(time.Minute)
 		require.Empty(t, tr.Events())
 		require.NoError(t, tr.Close())
@@ -115,35 +115,35 @@ func TestTransportStandInApart(t *testing.T) {
 // Somebody leads on the proper queue already: the leader on the stand-in gives way.
 func TestTransportOverruled(t *testing.T) {
 	within(t, func(t *testing.T, h *hub) {
-		h.down[stateQueue] = true
+		h.down[coordination.StateQueue] = true
 		a := h.voice()
 		pass(3 * time.Second)
 		require.Equal(t, "connected, elected ", a.story())
 		other := &hubConn{h: h, out: make(chan []byte, 100)}
 		h.do(func() {
-			delete(h.down, stateQueue)
-			h.queues[stateQueue] = &hubQueue{name: stateQueue, consumer: &hubChannel{c: other}}
+			delete(h.down, coordination.StateQueue)
+			h.queues[coordination.StateQueue] = &hubQueue{name: coordination.StateQueue, consumer: &hubChannel{c: other}}
 		})
 		pass(moveUpEvery + 2*guardEvery)
 		require.Equal(t, "deposed", a.story())
 		pass(time.Minute)
 		require.Empty(t, a.story())
 		a.close(t)
-		h.do(func() { delete(h.queues, stateQueue) })
+		h.do(func() { delete(h.queues, coordination.StateQueue) })
 	})
 }
 
 // An operator deletes what is in the broker.
 func TestTransportDeleted(t *testing.T) {
 	for what, harm := range map[string]func(h *hub, id string){
-		"the queue of the lead": func(h *hub, _ string) { h.remove(stateQueue) },
+		"the queue of the lead": func(h *hub, _ string) { h.remove(coordination.StateQueue) },
 		"its binding": func(h *hub, _ string) {
-			clear(h.bindings[[2]string{stateExchange, stateQueue}])
-			delete(h.bindings, [2]string{stateExchange, stateQueue})
+			clear(h.bindings[[2]string{coordination.StateExchange, coordination.StateQueue}])
+			delete(h.bindings, [2]string{coordination.StateExchange, coordination.StateQueue})
 		},
-		"its exchange":          func(h *hub, _ string) { delete(h.exchanges, stateExchange) },
-		"the members' exchange": func(h *hub, _ string) { delete(h.exchanges, membersExchange) },
-		"their bindings":        func(h *hub, _ string) { delete(h.bindings, [2]string{membersExchange, ""}) },
+		"its exchange":          func(h *hub, _ string) { delete(h.exchanges, coordination.StateExchange) },
+		"the members' exchange": func(h *hub, _ string) { delete(h.exchanges, coordination.MembersExchange) },
+		"their bindings":        func(h *hub, _ string) { delete(h.bindings, [2]string{coordination.MembersExchange, ""}) },
 		"an inbox": func(h *hub, _ string) {
 			for name, q := range h.queues {
 				if q.owner != nil && q.consumer != nil {
@@ -168,7 +168,7 @@ func TestTransportDeleted(t *testing.T) {
 				require.NoError(t, v.Store(t.Context(), []byte("3")))
 				pass(time.Second)
 				require.Equal(t, []string{"hello"}, v.heard)
-				require.Equal(t, []string{"3"}, h.messages(stateQueue))
+				require.Equal(t, []string{"3"}, h.messages(coordination.StateQueue))
 				v.close(t)
 			})
 		})
@@ -219,7 +219,7 @@ func TestTransportMarkLocked(t *testing.T) {
 		var mark string
 		h.do(func() { // before it can dial
 			v = h.voice()
-			mark = memberQueue + v.ID()
+			mark = coordination.MemberQueue + v.ID()
 			h.queues[mark] = &hubQueue{name: mark, owner: &hubConn{h: h}}
 		})
 		pass(time.Second)

@@ -145,7 +145,7 @@ func (c *Core) takeUp(exchange string, queues []string) {
 	}
 	ids := c.localConsumers(exchange)
 	for _, queue := range queues {
-		if len(ids) == 0 || !hasQueue(p.All(), queue) || hasTarget(p, queue) {
+		if len(ids) == 0 || !hasQueue(p.All(), queue) || named(p.Targets, queue) {
 			continue
 		}
 		if p.Ordered {
@@ -165,10 +165,9 @@ func (c *Core) takeUp(exchange string, queues []string) {
 	c.applyPlan(exchange, p)
 }
 
-// hasTarget reports whether some consumer of this proxy is to have a queue, and
-// presumably is about to.
-func hasTarget(p *Plan, queue string) bool {
-	for _, queues := range p.Targets {
+// named reports whether a queue is somebody's in targets or in a goal.
+func named[K comparable](shares map[K][]string, queue string) bool {
+	for _, queues := range shares {
 		if slices.Contains(queues, queue) {
 			return true
 		}

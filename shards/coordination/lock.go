@@ -74,7 +74,7 @@ func (c *Core) tendLocks() {
 
 // has reports whether a consumer of this proxy has a queue, or is to have it.
 func (c *Core) has(exchange, queue string) bool {
-	return c.holdsHere(exchange, queue) || c.plans[exchange] != nil && hasTarget(c.plans[exchange], queue)
+	return c.holdsHere(exchange, queue) || c.plans[exchange] != nil && named(c.plans[exchange].Targets, queue)
 }
 
 // holdsHere reports whether a consumer of this proxy, be it one that left, has not
@@ -148,7 +148,7 @@ func (c *Core) yieldQueue(exchange, queue string) {
 		return
 	}
 	p := c.localPlan(exchange)
-	if p == nil || !hasTarget(p, queue) {
+	if p == nil || !named(p.Targets, queue) {
 		return
 	}
 	for id, queues := range p.Targets {
@@ -208,20 +208,10 @@ func (c *Core) reconcile(exchange string) {
 	}
 	for _, queue := range sortedKeys(holder) {
 		key := holder[queue]
-		if !slices.Contains(w.goal[key], queue) && !w.meant(queue) {
+		if !slices.Contains(w.goal[key], queue) && !named(w.goal, queue) {
 			w.goal[key] = append(slices.Clone(w.goal[key]), queue)
 			slices.Sort(w.goal[key])
 		}
 	}
 	w.waiting = true
-}
-
-// meant reports whether some consumer is to have a queue.
-func (w *work) meant(queue string) bool {
-	for _, queues := range w.goal {
-		if slices.Contains(queues, queue) {
-			return true
-		}
-	}
-	return false
 }

@@ -32,12 +32,6 @@ type Source interface {
 	Nodes(ctx context.Context) ([]Node, error)
 }
 
-// Static is a Source that always tells the same.
-type Static []Node
-
-// Nodes implements Source.
-func (s Static) Nodes(context.Context) ([]Node, error) { return slices.Clone(s), nil }
-
 // DefaultNodeName is how RabbitMQ names a node by default.
 const DefaultNodeName = "rabbit@{host}"
 

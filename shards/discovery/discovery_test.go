@@ -27,15 +27,6 @@ func TestCheckNodeName(t *testing.T) {
 	}
 }
 
-func TestStatic(t *testing.T) {
-	s := Static{{Name: "rabbit@b", Address: "b:1"}, {Name: "rabbit@a", Address: "a:1"}}
-	nodes, err := s.Nodes(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []Node(s), nodes)
-	nodes[0].Name = "changed"
-	require.Equal(t, "rabbit@b", s[0].Name, "the answer is the caller's")
-}
-
 // resolver answers one name.
 type resolver struct {
 	name    string
