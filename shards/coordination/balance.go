@@ -29,16 +29,17 @@ func (c *Core) balance(exchange string) {
 	w := c.work(exchange)
 	cs := c.candidates(exchange, e, w)
 	shards := e.consumed()
+	next := c.known.Version + 1
+	reclaimed := e.Ordered && c.reclaim(exchange, e, w, cs, next)
 	single, exclusive := w.aim(shards, e.leaving(shards), cs, e.Ordered)
 	if w.barrier.sealed {
 		for _, k := range cs {
 			k.wanted = nil // for a moment; the goal stays
 		}
 	}
-	next := c.known.Version + 1
-	g := granting{w: w, cs: cs, shards: shards, single: single, ballot: c.known.Ballot, version: next}
+	g := granting{w: w, cs: cs, shards: shards, single: single, ordered: e.Ordered, ballot: c.known.Ballot, version: next}
 	g.index()
-	if g.run() || exclusive != e.Exclusive {
+	if g.run() || reclaimed || exclusive != e.Exclusive {
 		c.changed()
 		e.Exclusive = exclusive
 		for _, k := range g.changed {

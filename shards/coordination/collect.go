@@ -46,9 +46,10 @@ func (c *Core) begin() {
 		}
 	}
 	c.local.leave()
-	c.changed()
-	for _, name := range sortedKeys(names) {
-		c.reconcile(name)
+	if c.changed(); c.lead.store.stored {
+		for _, name := range c.relaid() {
+			names[name] = struct{}{}
+		}
 	}
 	c.decide(sortedKeys(names))
 }

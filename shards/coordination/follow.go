@@ -1,5 +1,10 @@
 package coordination
 
+import (
+	"maps"
+	"slices"
+)
+
 // heardBeat takes a leader's sign of life.
 func (c *Core) heardBeat(m *Message) {
 	ballot := m.Stamp.Ballot
@@ -48,9 +53,46 @@ func (c *Core) follow(exchanges []string) {
 	}
 	for _, name := range exchanges {
 		if c.concerns(name) {
-			c.applyPlan(name, c.known.Exchanges[name].plan(c.known.Stamp, c.id))
+			p := c.known.Exchanges[name].plan(c.known.Stamp, c.id)
+			if p.Ordered && !c.known.counts(c.id) {
+				p.Targets = c.kept(name, p.Targets)
+			}
+			c.applyPlan(name, p)
 		}
 	}
+}
+
+// kept returns what is granted, and what consumers that the leader does not count
+// on are attached to. While they are nobody else attaches there; were they to end,
+// the next owner would begin before the clients had got all that was on its way to
+// them. So they go on until the leader knows of them, and has taken the shards back
+// from whom it has granted them to (reclaim.go).
+func (c *Core) kept(exchange string, granted map[uint64][]string) map[uint64][]string {
+	former, unsettled := c.plans[exchange], c.self.report[exchange].Unsettled
+	if former == nil || len(unsettled) == 0 {
+		return granted
+	}
+	kept := maps.Clone(granted)
+	for id, queues := range former.Targets {
+		for _, queue := range queues {
+			if unsettled[queue] == 0 || slices.Contains(kept[id], queue) {
+				continue
+			}
+			if kept == nil {
+				kept = make(map[uint64][]string)
+			}
+			kept[id] = append(slices.Clone(kept[id]), queue)
+			slices.Sort(kept[id])
+		}
+	}
+	return kept
+}
+
+// LeftOut reports whether a message is a state by which the leader does not count
+// on this proxy. What it keeps depends on what it is attached to: Own is to be called
+// before Receive.
+func (c *Core) LeftOut(m *Message) bool {
+	return m.Kind == StateKind && !m.State.counts(c.id)
 }
 
 // concerns reports whether the proxy has anything to do with a known exchange.

@@ -8,6 +8,7 @@ type granting struct {
 	cs      []*candidate
 	shards  []Shard
 	single  bool
+	ordered bool
 	ballot  Ballot
 	version uint64 // of what is found
 
@@ -90,10 +91,15 @@ func (g *granting) free(queue string, k *candidate) bool {
 	return len(holders) == 0
 }
 
-// keeps reports whether k must stay on a queue that is not its own any more.
+// keeps reports whether k must stay on a queue that is not its own any more: until
+// the next one has it, or, where there is one owner only, until nobody else could
+// take it at once.
 func (g *granting) keeps(queue string, k *candidate) bool {
-	if g.single || k.Left || !hasQueue(g.shards, queue) {
+	if k.Left || !hasQueue(g.shards, queue) {
 		return false
+	}
+	if g.single {
+		return g.ordered && slices.ContainsFunc(g.holders[queue], func(o *candidate) bool { return o != k })
 	}
 	return !slices.ContainsFunc(g.owners[queue], func(o *candidate) bool {
 		return o != k && slices.Contains(o.wanted, queue) && g.has(o, g.w.since[o.consumerKey][queue])

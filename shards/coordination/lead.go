@@ -33,6 +33,8 @@ type lead struct {
 	startSeq uint64
 
 	works map[string]*work
+	// lostAt is the version since which the last proxy that was given up is.
+	lostAt uint64
 
 	// dirty: known has changed since it was sent.
 	dirty     bool
@@ -46,8 +48,10 @@ type lead struct {
 // storage is a leader's use of the stored state.
 type storage struct {
 	id uint64 // of the store under way, 0 = none
-	// layouts are being stored, pending await their turn.
+	// layouts are being stored, or are and await their effect; pending await their
+	// turn.
 	layouts, pending map[string]*Layout
+	stored           bool   // layouts are
 	version          uint64 // stored last
 	at               time.Duration
 	retry            time.Duration // when to try again; 0 = the last one worked
@@ -100,7 +104,7 @@ func (c *Core) Elected(now time.Duration, stored *State) {
 	c.known.Stamp = Stamp{Ballot: last.next(c.id), Version: base.Version + 1}
 	c.lead = newLead(storing, now)
 	for _, m := range c.peers() {
-		m.echoes, m.absent, m.asked = 0, false, 0
+		m.echoes, m.absent, m.asked, m.floor = 0, false, 0, 0
 	}
 	for _, name := range sortedKeys(c.known.Exchanges) {
 		for _, proxy := range sortedKeys(c.known.Exchanges[name].Grants) {
@@ -218,6 +222,9 @@ func (c *Core) changed() {
 // sendState tells everybody the present state, not too often.
 func (c *Core) sendState(now bool) {
 	l := c.lead
+	if !c.alone {
+		c.nameProxies()
+	}
 	if !l.dirty || !now && c.now < l.stateSent+c.pace(l.stateSize) {
 		return
 	}

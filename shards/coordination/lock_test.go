@@ -137,3 +137,58 @@ func TestScenarioAlarmOrderedWithoutLocks(t *testing.T) {
 	require.Less(t, w.until(time.Minute, func() bool { return b.load() == 4 }), 5*time.Second)
 	require.Empty(t, b.core.status(w.now).Exchanges[simExchange].Uncovered)
 }
+
+// A proxy that hears no leader keeps what its consumers are attached to, even if
+// another has locked it, and gives up what they have not begun on.
+func TestLockedByAnotherIsYielded(t *testing.T) {
+	r := newCoreRig(t)
+	r.c.local.lockable = true
+	one, two := r.own["x"].Want.Shards[0].Queue, r.own["x"].Want.Shards[1].Queue
+	r.own["x"] = ExchangeReport{
+		Want: r.own["x"].Want, Consumers: []ConsumerReport{{ID: 5, Held: []string{one, two}}}, Unsettled: map[string]int{one: 1},
+	}
+	r.c.Own(r.now, r.own)
+	r.c.Receive(r.now, &Message{Kind: StateKind, From: "z", State: &State{
+		Stamp: Stamp{Ballot{9, "z"}, 1}, Proxies: []string{"me", "z"},
+		Exchanges: map[string]*Entry{"x": {
+			Layout: Layout{Generation: 1, Set: r.own["x"].Want.Shards, Ordered: true}, Grants: Grants{"me": {5: {one, two}}},
+		}},
+	}})
+	r.take()
+	r.pass(4*time.Second, false)
+	require.True(t, r.c.local.on)
+	require.Equal(t, []string{one, two}, r.c.Plan("x").Targets[5])
+	for _, queue := range []string{one, two} {
+		r.c.Locked(r.now, Output{ID: r.c.local.locks["x"][queue].id, Exchange: "x", Queue: queue}, false, nil)
+		r.take()
+	}
+	require.Equal(t, []string{one}, r.c.Plan("x").Targets[5])
+}
+
+// A leader that comes back from an alarm leaves shards with whom has taken them
+// meanwhile, and does not count on the one it had granted them to before it has heard.
+func TestTakenInAnAlarmStaysTaken(t *testing.T) {
+	r := newCoreRig(t)
+	r.own["x"] = ExchangeReport{Want: r.own["x"].Want, Consumers: []ConsumerReport{{ID: 5}}}
+	ballot := r.lead()
+	r.pass(100*time.Millisecond, true)
+	theirs, ours := r.granted("b", 1), r.granted("me", 5)
+	if len(theirs) == 2 { // b has not let go of one yet
+		r.report("b", ballot, r.c.known.Version, ConsumerReport{ID: 1, Held: theirs[:1]})
+		theirs, ours = r.granted("b", 1), r.granted("me", 5)
+	}
+	require.Len(t, theirs, 1)
+	r.own["x"] = ExchangeReport{Want: r.own["x"].Want, Consumers: []ConsumerReport{{ID: 5, Held: ours}}, Unsettled: map[string]int{ours[0]: 1}}
+	r.pass(10*time.Second, false)
+	require.True(t, r.c.lead.suspended)
+	r.report("b", ballot, r.c.known.Version, ConsumerReport{ID: 1})
+	r.attachedReport("c", ballot, r.c.known.Version, true, theirs...)
+	r.pass(time.Second, true)
+	r.report("b", ballot, r.c.known.Version, ConsumerReport{ID: 1})
+	r.attachedReport("c", ballot, r.c.known.Version, true, theirs...)
+	r.pass(time.Second, true)
+	require.True(t, r.c.leading())
+	require.Equal(t, theirs, r.granted("c", 1))
+	require.Equal(t, ours, r.granted("me", 5))
+	require.Empty(t, r.granted("b", 1))
+}

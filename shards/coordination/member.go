@@ -1,6 +1,7 @@
 package coordination
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -35,6 +36,10 @@ type member struct {
 	absent bool
 	// collected: it has reported to this leader since that began to collect.
 	collected bool
+	// local is what its last report said of helping itself. floor is the version it
+	// must have applied before this leader counts on it, see countsOn.
+	local bool
+	floor uint64
 	// sight orders consumers by when they were seen first, per exchange.
 	sight map[string]map[uint64]uint64
 	// keys are those of the specs it wants, judged of those that were decided on.
@@ -119,15 +124,19 @@ func (c *Core) heardReport(r *Message) {
 			return
 		}
 		m = newMember(r.From)
+		if c.lead != nil {
+			m.floor = c.lead.lostAt
+		}
 		c.setMember(r.From, m)
 	}
 	if m.bye || r.Seq <= m.seq {
 		return
 	}
+	counted := c.countsOn(m)
 	progress := m.applied != r.Applied || m.promised != r.Promised
 	m.stranger, m.absent, m.echoes, m.heardAfter = false, false, 0, c.seq
 	m.seq, m.heard = r.Seq, c.now
-	m.promised, m.applied, m.own = r.Promised, r.Applied, r.Own
+	m.promised, m.applied, m.own, m.local = r.Promised, r.Applied, r.Own, r.Local
 	if r.Promised.compare(c.promised) > 0 {
 		c.promise(r.Promised)
 	}
@@ -151,6 +160,9 @@ func (c *Core) heardReport(r *Message) {
 	if c.leading() {
 		if progress {
 			changed = append(changed, c.lead.open(m.id)...)
+		}
+		if !counted && c.countsOn(m) {
+			changed = slices.AppendSeq(changed, maps.Keys(m.report))
 		}
 		c.decide(changed)
 	}
@@ -176,6 +188,7 @@ func (c *Core) lose(m *member, why string) {
 	slices.Sort(changed)
 	if c.leading() {
 		c.changed()
+		c.lead.lostAt = c.known.Version
 		c.decide(changed)
 	}
 }
@@ -191,6 +204,32 @@ func (c *Core) forgetSilent() {
 		if c.lead == nil || m.bye {
 			c.setMember(id, nil)
 		}
+	}
+}
+
+// countsOn reports whether this leader goes by what a proxy says it holds: that
+// can only become less, but for what this leader grants. One that was given up, and
+// is heard again, may not yet have got what it was granted before: it counts once it
+// goes by a state that gives it up.
+func (c *Core) countsOn(m *member) bool {
+	if c.lead == nil || m == c.self {
+		return m == c.self
+	}
+	return !m.stranger && !m.bye && !m.local && m.promised == c.known.Ballot &&
+		(m.floor == 0 || m.applied.Ballot == c.known.Ballot && m.applied.Version >= m.floor)
+}
+
+// nameProxies has the state say whom this leader counts on.
+func (c *Core) nameProxies() {
+	var names []string
+	for _, m := range c.live() {
+		if c.countsOn(m) {
+			names = append(names, m.id)
+		}
+	}
+	if !slices.Equal(names, c.known.Proxies) {
+		c.changed()
+		c.known.Proxies = names
 	}
 }
 

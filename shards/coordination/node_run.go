@@ -67,7 +67,9 @@ func (n *Node) event(e Event) {
 	switch e.Kind {
 	case Received:
 		if message, err = n.decode(e.Body); err != nil {
-			n.refused(err)
+			if !n.prunes(e.Body, err) {
+				n.refused(err)
+			}
 			return
 		}
 	case Elected:
@@ -86,6 +88,9 @@ func (n *Node) event(e Event) {
 	now := n.now()
 	switch e.Kind {
 	case Received:
+		if n.core.LeftOut(message) {
+			n.core.Own(now, n.o.Participant.Report())
+		}
 		n.core.Receive(now, message)
 	case Elected:
 		n.core.Elected(now, state)

@@ -28,10 +28,6 @@ func (p *simProxy) take(c *simConsumer) {
 	}
 	for _, queue := range c.aimed {
 		if !c.on[queue] {
-			if !c.has[queue] {
-				p.w.checkClaim(p, c, queue)
-			}
-			c.has[queue] = true
 			p.later(p.w.some(5), func() { p.consume(c, queue) })
 		}
 	}
@@ -47,7 +43,9 @@ func (p *simProxy) consume(c *simConsumer, queue string) {
 		p.later(200*time.Millisecond, func() { p.consume(c, queue) })
 		return
 	}
+	p.w.checkClaim(p, c, queue)
 	c.on[queue], c.has[queue] = true, true
+	delete(c.ended, queue)
 	p.w.attach(queue, p, c.id)
 	p.w.feed(queue, p, c)
 }
@@ -64,6 +62,7 @@ func (p *simProxy) cancel(c *simConsumer, queue string) {
 		}
 		p.w.detach(queue, p, c.id)
 		delete(c.on, queue)
+		c.ended[queue] = p.w.now
 		p.later(settle, func() { p.release(c, queue) })
 	})
 }
@@ -87,7 +86,7 @@ func (p *simProxy) release(c *simConsumer, queue string) {
 
 func (p *simProxy) join(exclusive bool) *simConsumer {
 	p.lastID++
-	c := &simConsumer{id: p.lastID, exclusive: exclusive, has: make(map[string]bool), on: make(map[string]bool)}
+	c := &simConsumer{id: p.lastID, exclusive: exclusive, has: make(map[string]bool), on: make(map[string]bool), ended: make(map[string]time.Duration)}
 	p.w.disturb("%s/%d joins", p.id, c.id)
 	p.consumers = append(p.consumers, c)
 	p.deliver(p.changed)

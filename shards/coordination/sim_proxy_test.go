@@ -39,8 +39,9 @@ type simConsumer struct {
 	left      bool
 	target    []string // as the group has it
 	aimed     []string // as the router goes by it
-	// has are the queues claimed or not settled yet; on those attached at the broker.
+	// has are the queues attached or not settled yet; on those attached at the broker.
 	has, on map[string]bool
+	ended   map[string]time.Duration // by queue: when its attachment ended
 	closed  bool
 }
 

@@ -165,7 +165,12 @@ func (w *simWorld) broadcast(from *simProxy, body []byte) {
 		w.after(w.some(w.delay), func() {
 			p.deliver(func() {
 				if p.connected && p.session == session {
-					p.step(func() { p.core.Receive(w.now, m) })
+					p.step(func() {
+						if p.core.LeftOut(m) {
+							p.core.Own(w.now, p.report())
+						}
+						p.core.Receive(w.now, m)
+					})
 				}
 			})
 		})

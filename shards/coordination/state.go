@@ -95,7 +95,17 @@ type Entry struct {
 // broker and broadcast whole.
 type State struct {
 	Stamp
+	// Proxies are the IDs of those that the leader counts on, sorted: whose reports
+	// it goes by. One that is not among them was given up, or has only just been
+	// heard; what others were granted may be what it is attached to (follow.go).
+	Proxies   []string          `json:"proxies,omitempty"`
 	Exchanges map[string]*Entry `json:"exchanges,omitempty"`
+}
+
+// counts reports whether the leader counts on a proxy.
+func (s *State) counts(proxy string) bool {
+	_, named := slices.BinarySearch(s.Proxies, proxy)
+	return named || s.Leader == proxy
 }
 
 // Newer reports whether the state in a was decided later than the one in b, both
@@ -114,9 +124,9 @@ func Newer(a, b []byte) bool {
 }
 
 // clone returns a copy that shares only what is never modified in place: lists of
-// shards and of queues.
+// shards, queues and proxies.
 func (s *State) clone() *State {
-	c := &State{Stamp: s.Stamp, Exchanges: make(map[string]*Entry, len(s.Exchanges))}
+	c := &State{Stamp: s.Stamp, Proxies: s.Proxies, Exchanges: make(map[string]*Entry, len(s.Exchanges))}
 	for name, entry := range s.Exchanges {
 		e := *entry
 		e.Grants = entry.Grants.clone()

@@ -42,7 +42,7 @@ func (c *Core) flushStore() {
 	if s.id != 0 || c.now < s.retry {
 		return
 	}
-	if c.lead.phase != storing && len(s.pending) == 0 && s.layouts == nil {
+	if c.lead.phase != storing && len(s.pending) == 0 && (s.layouts == nil || s.stored) {
 		return
 	}
 	c.startStore()
@@ -68,6 +68,7 @@ func (c *Core) startStore() {
 		}
 		state.Exchanges[name].Layout = *l
 	}
+	s.stored = false
 	s.id, s.at, s.version = c.nextID(), c.now, c.known.Version
 	c.emit(Output{Kind: StoreOutput, ID: s.id, Body: encodeState(state)})
 }
@@ -95,18 +96,28 @@ func (c *Core) Stored(now time.Duration, id uint64, err error) {
 		c.collect()
 		return
 	}
+	if s.stored = true; !c.leading() {
+		return // begin puts them into effect: until then it knows too little to say anything
+	}
 	c.commit()
 	c.sendState(false)
 }
 
 // commit puts stored layouts into effect.
 func (c *Core) commit() {
-	s := &c.lead.store
-	if len(s.layouts) == 0 {
-		s.layouts = nil
-		return
+	for _, name := range c.relaid() {
+		c.balance(name)
 	}
+}
+
+// relaid takes stored layouts over and returns their exchanges.
+func (c *Core) relaid() []string {
+	s := &c.lead.store
 	names := sortedKeys(s.layouts)
+	if len(names) == 0 {
+		s.layouts = nil
+		return nil
+	}
 	c.changed()
 	for _, name := range names {
 		e := c.known.Exchanges[name]
@@ -118,9 +129,7 @@ func (c *Core) commit() {
 		c.work(name).layoutChanged(e, c.known.Version)
 	}
 	s.layouts = nil
-	for _, name := range names {
-		c.balance(name)
-	}
+	return names
 }
 
 // tickStore tries again what failed, and stores assignments now and then: they
