@@ -46,6 +46,7 @@ func (c *Core) begin() {
 		}
 	}
 	c.local.leave()
+	c.waking = waking{}
 	if c.changed(); c.lead.store.stored {
 		for _, name := range c.relaid() {
 			names[name] = struct{}{}
@@ -101,7 +102,7 @@ func (c *Core) expire() {
 
 // Alive is the broker's answer to whether a proxy is connected.
 func (c *Core) Alive(now time.Duration, proxy string, connected bool, err error) {
-	c.now = now
+	c.at(now)
 	if m := c.members[proxy]; m != nil && m.heard < m.asked {
 		m.absent = err == nil && !connected
 	}

@@ -38,6 +38,7 @@ type Core struct {
 	lead    *lead // nil unless elected
 
 	differing differing
+	waking    waking
 
 	seq        uint64
 	reportDue  time.Duration // when the next report is to be sent
@@ -85,7 +86,7 @@ func (c *Core) nextID() uint64 {
 
 // Connected: messages come and go from now on.
 func (c *Core) Connected(now time.Duration) {
-	c.now = now
+	c.at(now)
 	c.connected = true
 	if !c.local.on {
 		c.leaderAt = now // there was nobody to hear
@@ -96,7 +97,7 @@ func (c *Core) Connected(now time.Duration) {
 
 // Disconnected: messages neither come nor go any more.
 func (c *Core) Disconnected(now time.Duration) {
-	c.now = now
+	c.at(now)
 	c.connected = false
 	clear(c.local.locks) // they ended with the connection
 	c.deposed()
@@ -106,15 +107,17 @@ func (c *Core) Disconnected(now time.Duration) {
 // been carried out. It is to be called before Tick, whenever the report has
 // changed, and after ApplyOutputs.
 func (c *Core) Own(now time.Duration, report map[string]ExchangeReport) {
-	c.now = now
+	c.at(now)
 	c.self.applied = c.known.Stamp
-	c.ownChanged(c.see(c.self, report))
+	changed := c.see(c.self, report)
+	c.dropStale()
+	c.ownChanged(changed)
 }
 
 // OwnExchange is Own for one exchange; ok is false when it is not in the report
 // any more.
 func (c *Core) OwnExchange(now time.Duration, exchange string, report ExchangeReport, ok bool) {
-	c.now = now
+	c.at(now)
 	c.self.applied = c.known.Stamp
 	if c.seeExchange(c.self, exchange, report, ok) {
 		c.ownChanged([]string{exchange})
@@ -144,14 +147,14 @@ func (c *Core) reportSoon() {
 
 // Bye has the last report sent: the proxy is about to end.
 func (c *Core) Bye(now time.Duration) {
-	c.now = now
+	c.at(now)
 	c.bye = true
 	c.sendReport()
 }
 
 // Tick does what is due. It is to be called at Wake.
 func (c *Core) Tick(now time.Duration) {
-	c.now = now
+	c.at(now)
 	c.tickLead()
 	c.tickLocal()
 	c.forgetSilent()
@@ -210,7 +213,7 @@ func (c *Core) sendReport() {
 
 // Receive takes a message in.
 func (c *Core) Receive(now time.Duration, m *Message) {
-	c.now = now
+	c.at(now)
 	switch m.Kind {
 	case WhoKind:
 		c.reportSoon()

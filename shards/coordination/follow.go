@@ -54,7 +54,11 @@ func (c *Core) follow(exchanges []string) {
 	for _, name := range exchanges {
 		if c.concerns(name) {
 			p := c.known.Exchanges[name].plan(c.known.Stamp, c.id)
-			if p.Ordered && !c.known.counts(c.id) {
+			switch {
+			case !p.Ordered:
+			case c.waking.seq > 0:
+				p.Targets = c.kept(name, nil)
+			case !c.known.counts(c.id):
 				p.Targets = c.kept(name, p.Targets)
 			}
 			c.applyPlan(name, p)
@@ -86,13 +90,6 @@ func (c *Core) kept(exchange string, granted map[uint64][]string) map[uint64][]s
 		}
 	}
 	return kept
-}
-
-// LeftOut reports whether a message is a state by which the leader does not count
-// on this proxy. What it keeps depends on what it is attached to: Own is to be called
-// before Receive.
-func (c *Core) LeftOut(m *Message) bool {
-	return m.Kind == StateKind && !m.State.counts(c.id)
 }
 
 // concerns reports whether the proxy has anything to do with a known exchange.

@@ -91,7 +91,7 @@ func (c *Core) startAlone() {
 // last, nil for nothing. Of that and of what was broadcast the newer counts. Its
 // term is stored before anybody hears of it, so that the next leader's is higher.
 func (c *Core) Elected(now time.Duration, stored *State) {
-	c.now = now
+	c.at(now)
 	base := c.known
 	if stored != nil && stored.Stamp.compare(base.Stamp) > 0 {
 		base = stored
@@ -121,7 +121,7 @@ func (c *Core) Elected(now time.Duration, stored *State) {
 
 // Deposed: another proxy may store now.
 func (c *Core) Deposed(now time.Duration) {
-	c.now = now
+	c.at(now)
 	c.deposed()
 }
 

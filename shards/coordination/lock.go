@@ -109,7 +109,7 @@ func (c *Core) askLock(exchange, queue string) {
 
 // Locked says what came of a LockOutput.
 func (c *Core) Locked(now time.Duration, out Output, ok bool, err error) {
-	c.now = now
+	c.at(now)
 	l := c.local.locks[out.Exchange][out.Queue]
 	if l == nil || l.id != out.ID {
 		return // its connection has ended, and so has the lock
@@ -130,7 +130,7 @@ func (c *Core) Locked(now time.Duration, out Output, ok bool, err error) {
 
 // Unlocked says what came of an UnlockOutput.
 func (c *Core) Unlocked(now time.Duration, out Output, err error) {
-	c.now = now
+	c.at(now)
 	l := c.local.locks[out.Exchange][out.Queue]
 	switch {
 	case l == nil || l.id != out.ID:

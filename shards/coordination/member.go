@@ -115,6 +115,9 @@ func (c *Core) seeExchange(m *member, exchange string, report ExchangeReport, ok
 
 // heardReport takes the report of another proxy.
 func (c *Core) heardReport(r *Message) {
+	if r.From == c.id {
+		c.awake(r.Seq)
+	}
 	if r.From == c.id || r.From == "" {
 		return
 	}

@@ -86,11 +86,11 @@ func (n *Node) event(e Event) {
 		return
 	}
 	now := n.now()
+	if n.core.WantsReport(now, message) {
+		n.core.Own(now, n.o.Participant.Report())
+	}
 	switch e.Kind {
 	case Received:
-		if n.core.LeftOut(message) {
-			n.core.Own(now, n.o.Participant.Report())
-		}
 		n.core.Receive(now, message)
 	case Elected:
 		n.core.Elected(now, state)

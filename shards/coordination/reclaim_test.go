@@ -60,7 +60,7 @@ func (r *coreRig) leftOut(version uint64, proxies ...string) {
 			Grants: Grants{"b": {1: {shards[0].Queue, shards[1].Queue}}},
 		}},
 	}}
-	if r.c.LeftOut(m) {
+	if r.c.WantsReport(r.now, m) {
 		r.c.Own(r.now, r.own)
 	}
 	r.c.Receive(r.now, m)

@@ -166,7 +166,7 @@ func (w *simWorld) broadcast(from *simProxy, body []byte) {
 			p.deliver(func() {
 				if p.connected && p.session == session {
 					p.step(func() {
-						if p.core.LeftOut(m) {
+						if p.core.WantsReport(w.now, m) {
 							p.core.Own(w.now, p.report())
 						}
 						p.core.Receive(w.now, m)

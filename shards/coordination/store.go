@@ -75,7 +75,7 @@ func (c *Core) startStore() {
 
 // Stored says what came of a StoreOutput.
 func (c *Core) Stored(now time.Duration, id uint64, err error) {
-	c.now = now
+	c.at(now)
 	if c.lead == nil || c.lead.store.id != id {
 		return
 	}

@@ -1,0 +1,66 @@
+package coordination
+
+import "time"
+
+// waking is the time in which a process that was stopped goes by what it finds: the
+// others may have given it up, and what it hears first was said long ago.
+type waking struct {
+	// seq is the first message sent since; once that has come back, what is heard is
+	// not from before. 0 = awake.
+	seq uint64
+	// stale: what may be from before is still applied.
+	stale bool
+}
+
+// at takes the time over. Tick comes several times a second; when that much has gone
+// by, this process was stopped.
+func (c *Core) at(now time.Duration) {
+	stopped, gone := c.stopped(now), now-c.now
+	c.now = now
+	if !stopped {
+		return
+	}
+	c.log("this process was stopped for a while", "seconds", gone.Seconds())
+	c.waking = waking{seq: c.seq + 1, stale: true}
+	c.reportDue = now
+	if c.lead != nil && c.lead.phase != storing {
+		c.lead.suspended = true // until its messages come back
+	}
+}
+
+func (c *Core) stopped(now time.Duration) bool {
+	return !c.alone && c.now > 0 && now-c.now >= c.t.Silent
+}
+
+// dropStale takes from consumers, where order is promised, what they have been granted
+// and are not attached to: somebody else may have it by now. The present report is
+// known.
+func (c *Core) dropStale() {
+	if !c.waking.stale {
+		return
+	}
+	c.waking.stale = false
+	for _, name := range sortedKeys(c.plans) {
+		if p := *c.plans[name]; p.Ordered {
+			p.Targets = c.kept(name, nil)
+			c.applyPlan(name, &p)
+		}
+	}
+}
+
+// awake: a message of this proxy's own has come back.
+func (c *Core) awake(seq uint64) {
+	if c.waking.seq == 0 || seq < c.waking.seq || seq > c.seq {
+		return
+	}
+	c.waking = waking{}
+	if c.lead == nil && !c.local.on {
+		c.follow(sortedKeys(c.known.Exchanges))
+	}
+}
+
+// WantsReport reports whether Own is to be called before m, or any other event if it
+// is nil, is passed on: what this proxy keeps depends on what it is attached to.
+func (c *Core) WantsReport(now time.Duration, m *Message) bool {
+	return c.stopped(now) || m != nil && m.Kind == StateKind && !m.State.counts(c.id)
+}
