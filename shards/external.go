@@ -152,8 +152,12 @@ func (g *Group) dropLeft() {
 	}
 }
 
-// requireUnused returns an error unless no shard has any consumer in the broker.
+// requireUnused returns an error unless no shard has any consumer in the broker, and
+// none of another proxy's waits for its turn.
 func (g *Group) requireUnused(ctx context.Context) error {
+	if g.seat.elsewhere != nil && g.seat.elsewhere() > 0 {
+		return g.inExclusiveUse()
+	}
 	counts, err := g.seat.counts(ctx)
 	if err != nil {
 		return fmt.Errorf("consume '%s' exclusively: read consumer counts: %w", g.x.Name, err)

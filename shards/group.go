@@ -40,6 +40,9 @@ type seat struct {
 	changed func()
 	// spawn runs a function in a goroutine of the topology's.
 	spawn func(func()) bool
+	// elsewhere counts the consumers that other proxies are known to have; nil: there
+	// is no other.
+	elsewhere func() int
 	// alone: there is no other proxy to wait for.
 	alone bool
 }

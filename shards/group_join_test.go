@@ -277,3 +277,22 @@ func TestGroupTellsOwnFromExternal(t *testing.T) {
 		read(5, "reports that come late or twice do no harm")
 	})
 }
+
+// A consumer at another proxy that has nothing at the broker now keeps an exclusive
+// one out as any other does.
+func TestGroupExclusiveElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := newProxies(t, 2, Definition{ShardsPerNode: 1})
+		defer ps.close()
+		here, there := ps.all[0], ps.all[1]
+		waits := &fakeClient{broker: ps.counts, manual: true}
+		require.NoError(t, waits.tryJoin(there.g, JoinSpec{}))
+		synctest.Wait()
+		require.Equal(t, []int{0}, ps.counts.perShard())
+		requireInExclusiveUse(t, new(fakeClient).tryJoin(here.g, JoinSpec{Exclusive: true}))
+		waits.leave()
+		owner := &fakeClient{broker: ps.counts}
+		within(t, 5*time.Second, func() bool { return owner.tryJoin(here.g, JoinSpec{Exclusive: true}) == nil }, "nobody is there")
+		owner.leave()
+	})
+}

@@ -152,10 +152,11 @@ func (t *Topology) groupOf(x *Exchange) *Group {
 		return g
 	}
 	g := newGroup(x, seat{
-		counts:  func(ctx context.Context) ([]Count, error) { return t.Counts(ctx, x) },
-		changed: func() { t.restate(x) },
-		spawn:   t.spawn,
-		alone:   t.alone,
+		counts:    func(ctx context.Context) ([]Count, error) { return t.Counts(ctx, x) },
+		changed:   func() { t.restate(x) },
+		spawn:     t.spawn,
+		elsewhere: func() int { return t.node.Elsewhere(x.Name) },
+		alone:     t.alone,
 	})
 	if x.group.CompareAndSwap(nil, g) {
 		g.begin(x.work.planned()) // apply did not see it yet

@@ -48,6 +48,29 @@ func (n *Node) Status() Status {
 	return n.core.status(n.now())
 }
 
+// Elsewhere returns how many consumers other proxies have on an exchange, by what
+// was heard of them last: also those that wait for a shard, and hold nothing.
+func (n *Node) Elsewhere(exchange string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.core.elsewhere(exchange, n.now())
+}
+
+func (c *Core) elsewhere(exchange string, now time.Duration) int {
+	consumers := 0
+	for _, m := range c.peers() {
+		if !c.heardLately(m, now) {
+			continue
+		}
+		for _, k := range m.report[exchange].Consumers {
+			if !k.Left {
+				consumers++
+			}
+		}
+	}
+	return consumers
+}
+
 func (c *Core) status(now time.Duration) Status {
 	s := Status{
 		ID: c.id, Leads: c.leading(), Term: c.promised.Term, Exchanges: make(map[string]ExchangeStatus),
