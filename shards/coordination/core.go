@@ -209,6 +209,9 @@ func (c *Core) sendReport() {
 	})
 	c.reportSize = len(body)
 	c.emit(Output{Kind: SendOutput, Slot: ReportKind, Body: body})
+	if c.waking.seq > 0 {
+		c.emit(Output{Kind: SendOutput, Slot: WhoKind, Body: Who(c.id)})
+	}
 }
 
 // Receive takes a message in.

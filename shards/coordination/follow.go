@@ -34,9 +34,16 @@ func (c *Core) heardState(s *State) {
 	}
 	c.leaderAt = c.now
 	c.imitated(s.Stamp)
+	woken := c.awake(s)
 	// To one that is elected, what a former leader said is no news: its own state
 	// counts from now on.
-	if c.lead != nil || s.Leader == c.id || s.Stamp.compare(c.applied) <= 0 {
+	if c.lead != nil || s.Leader == c.id {
+		return
+	}
+	if s.Stamp.compare(c.applied) <= 0 {
+		if woken {
+			c.follow(sortedKeys(c.known.Exchanges))
+		}
 		return
 	}
 	c.local.leave()

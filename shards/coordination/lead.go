@@ -88,19 +88,17 @@ func (c *Core) startAlone() {
 }
 
 // Elected: this proxy is the only one that may store; stored is what was stored
-// last, nil for nothing. Of that and of what was broadcast the newer counts. Its
+// last, nil for nothing. Of that and of what was broadcast the newer counts, see
+// State.latest. Its
 // term is stored before anybody hears of it, so that the next leader's is higher.
 func (c *Core) Elected(now time.Duration, stored *State) {
 	c.at(now)
-	base := c.known
-	if stored != nil && stored.Stamp.compare(base.Stamp) > 0 {
-		base = stored
-	}
+	base := c.known.latest(stored)
 	last := base.Ballot
 	if c.promised.compare(last) > 0 {
 		last = c.promised
 	}
-	c.known = base.clone()
+	c.known = base
 	c.known.Stamp = Stamp{Ballot: last.next(c.id), Version: base.Version + 1}
 	c.lead = newLead(storing, now)
 	for _, m := range c.peers() {

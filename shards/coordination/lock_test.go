@@ -149,7 +149,7 @@ func TestLockedByAnotherIsYielded(t *testing.T) {
 	}
 	r.c.Own(r.now, r.own)
 	r.c.Receive(r.now, &Message{Kind: StateKind, From: "z", State: &State{
-		Stamp: Stamp{Ballot{9, "z"}, 1}, Proxies: []string{"me", "z"},
+		Stamp: Stamp{Ballot{9, "z"}, 1}, Proxies: map[string]uint64{"me": 1, "z": 1},
 		Exchanges: map[string]*Entry{"x": {
 			Layout: Layout{Generation: 1, Set: r.own["x"].Want.Shards, Ordered: true}, Grants: Grants{"me": {5: {one, two}}},
 		}},

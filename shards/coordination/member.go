@@ -115,9 +115,6 @@ func (c *Core) seeExchange(m *member, exchange string, report ExchangeReport, ok
 
 // heardReport takes the report of another proxy.
 func (c *Core) heardReport(r *Message) {
-	if r.From == c.id {
-		c.awake(r.Seq)
-	}
 	if r.From == c.id || r.From == "" {
 		return
 	}
@@ -224,16 +221,16 @@ func (c *Core) countsOn(m *member) bool {
 
 // nameProxies has the state say whom this leader counts on.
 func (c *Core) nameProxies() {
-	var names []string
+	counted := make(map[string]uint64, len(c.members))
 	for _, m := range c.live() {
 		if c.countsOn(m) {
-			names = append(names, m.id)
+			counted[m.id] = m.seq
 		}
 	}
-	if !slices.Equal(names, c.known.Proxies) {
+	if !maps.EqualFunc(counted, c.known.Proxies, func(uint64, uint64) bool { return true }) {
 		c.changed()
-		c.known.Proxies = names
 	}
+	c.known.Proxies = counted
 }
 
 // peers returns the other proxies that count, in order.

@@ -150,3 +150,27 @@ func FuzzElected(f *testing.F) {
 		}
 	})
 }
+
+// A layout that was stored counts for the next leader even if the former one was
+// heard of later without it: it may have told it to some.
+func TestStoredLayoutsCount(t *testing.T) {
+	ballot := Ballot{3, "a"}
+	layout := func(shards int) Layout { return Layout{Generation: 1, Set: makeShards(nodeNames(1), shards)} }
+	told := &State{Stamp: Stamp{ballot, 9}, Exchanges: map[string]*Entry{
+		"x": {Layout: layout(2), Grants: Grants{"a": {1: {"q"}}}},
+	}}
+	stored := &State{Stamp: Stamp{ballot, 7}, Exchanges: map[string]*Entry{"x": {Layout: layout(3)}, "y": {Layout: layout(1)}}}
+	latest := told.latest(stored)
+	require.Equal(t, Stamp{ballot, 9}, latest.Stamp)
+	require.Len(t, latest.Exchanges["x"].Set, 3)
+	require.Equal(t, Grants{"a": {1: {"q"}}}, latest.Exchanges["x"].Grants)
+	require.Len(t, latest.Exchanges["y"].Set, 1)
+	require.Len(t, told.Exchanges["x"].Set, 2, "nothing is changed in place")
+
+	stored.Ballot.Term = 2
+	require.Len(t, told.latest(stored).Exchanges["x"].Set, 2, "of a former leader's nothing counts")
+	stored.Ballot.Term = 4
+	require.Len(t, told.latest(stored).Exchanges["x"].Set, 3)
+	require.Nil(t, told.latest(stored).Exchanges["x"].Grants["a"])
+	require.Len(t, told.latest(nil).Exchanges["x"].Set, 2)
+}

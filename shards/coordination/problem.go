@@ -46,9 +46,13 @@ func (m *Message) problem() error {
 
 // problem is Message.problem for a state. An exchange that is in one has shards.
 func (s *State) problem() error {
-	if len(s.Leader) > maxName || len(s.Proxies) > maxMembers || !slices.IsSorted(s.Proxies) ||
-		slices.ContainsFunc(s.Proxies, func(id string) bool { return len(id) > maxName }) {
+	if len(s.Leader) > maxName || len(s.Proxies) > maxMembers {
 		return errNames
+	}
+	for id := range s.Proxies {
+		if len(id) > maxName {
+			return errNames
+		}
 	}
 	for _, e := range s.Exchanges {
 		if len(e.Set) == 0 || e.Generation == 0 || e.Generation >= maxNumber {

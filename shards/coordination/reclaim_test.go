@@ -52,9 +52,13 @@ func TestScenarioGivenUpInOrder(t *testing.T) {
 // leftOut has a rig that follows a leader "z" hear a state of its that grants both
 // shards to proxy "b", and names the proxies given.
 func (r *coreRig) leftOut(version uint64, proxies ...string) {
+	counted := make(map[string]uint64)
+	for _, id := range proxies {
+		counted[id] = 1
+	}
 	shards := r.own["x"].Want.Shards
 	m := &Message{Kind: StateKind, From: "z", State: &State{
-		Stamp: Stamp{Ballot{9, "z"}, version}, Proxies: proxies,
+		Stamp: Stamp{Ballot{9, "z"}, version}, Proxies: counted,
 		Exchanges: map[string]*Entry{"x": {
 			Layout: Layout{Generation: 1, Set: shards, Ordered: true},
 			Grants: Grants{"b": {1: {shards[0].Queue, shards[1].Queue}}},
@@ -75,7 +79,7 @@ func TestLeftOutKeepsWhatIsAttached(t *testing.T) {
 	r.own["x"] = ExchangeReport{Want: r.own["x"].Want, Consumers: []ConsumerReport{{ID: 5}}}
 	r.c.Own(r.now, r.own)
 	r.c.Receive(r.now, &Message{Kind: StateKind, From: "z", State: &State{
-		Stamp: Stamp{Ballot{9, "z"}, 1}, Proxies: []string{"me", "z"},
+		Stamp: Stamp{Ballot{9, "z"}, 1}, Proxies: map[string]uint64{"me": 1, "z": 1},
 		Exchanges: map[string]*Entry{"x": {
 			Layout: Layout{Generation: 1, Set: r.own["x"].Want.Shards, Ordered: true}, Grants: Grants{"me": {5: {one, two}}},
 		}},
@@ -98,19 +102,19 @@ func TestGivenUpIsCountedOnAgain(t *testing.T) {
 	r := newCoreRig(t)
 	ballot := r.lead()
 	r.pass(100*time.Millisecond, true)
-	require.Equal(t, []string{"b", "me"}, r.sent[StateKind].State.Proxies)
+	require.Equal(t, []string{"b", "me"}, sortedKeys(r.sent[StateKind].State.Proxies))
 	before := r.c.known.Version
 	granted := r.granted("b", 1)
 	r.pass(10*time.Second, true)
 	require.NotContains(t, r.c.members, "b")
-	require.Equal(t, []string{"me"}, r.sent[StateKind].State.Proxies)
+	require.Equal(t, []string{"me"}, sortedKeys(r.sent[StateKind].State.Proxies))
 
 	r.report("b", ballot, before, ConsumerReport{ID: 1})
 	r.pass(100*time.Millisecond, true)
-	require.Equal(t, []string{"me"}, r.sent[StateKind].State.Proxies, "it may have been on its way for long")
+	require.Equal(t, []string{"me"}, sortedKeys(r.sent[StateKind].State.Proxies), "it may have been on its way for long")
 	r.report("b", ballot, r.c.known.Version, ConsumerReport{ID: 1, Held: granted})
 	r.pass(100*time.Millisecond, true)
-	require.Equal(t, []string{"b", "me"}, r.sent[StateKind].State.Proxies)
+	require.Equal(t, []string{"b", "me"}, sortedKeys(r.sent[StateKind].State.Proxies))
 }
 
 // attachedReport has a proxy report one consumer that holds shards, and whether it is

@@ -95,16 +95,16 @@ type Entry struct {
 // broker and broadcast whole.
 type State struct {
 	Stamp
-	// Proxies are the IDs of those that the leader counts on, sorted: whose reports
+	// Proxies are those that the leader counts on, by ID: the number of the last report
 	// it goes by. One that is not among them was given up, or has only just been
 	// heard; what others were granted may be what it is attached to (follow.go).
-	Proxies   []string          `json:"proxies,omitempty"`
+	Proxies   map[string]uint64 `json:"proxies,omitempty"`
 	Exchanges map[string]*Entry `json:"exchanges,omitempty"`
 }
 
 // counts reports whether the leader counts on a proxy.
 func (s *State) counts(proxy string) bool {
-	_, named := slices.BinarySearch(s.Proxies, proxy)
+	_, named := s.Proxies[proxy]
 	return named || s.Leader == proxy
 }
 
@@ -124,13 +124,35 @@ func Newer(a, b []byte) bool {
 }
 
 // clone returns a copy that shares only what is never modified in place: lists of
-// shards, queues and proxies.
+// shards and of queues, and the proxies.
 func (s *State) clone() *State {
 	c := &State{Stamp: s.Stamp, Proxies: s.Proxies, Exchanges: make(map[string]*Entry, len(s.Exchanges))}
 	for name, entry := range s.Exchanges {
 		e := *entry
 		e.Grants = entry.Grants.clone()
 		c.Exchanges[name] = &e
+	}
+	return c
+}
+
+// latest returns a copy of what counts of a broadcast state and a stored one, which
+// may be nil: the newer. Of the same leader's, layouts are the stored ones whatever the
+// versions say, for a layout is stored before it is told, and states without it may be
+// told meanwhile.
+func (s *State) latest(stored *State) *State {
+	switch {
+	case stored == nil || stored.Ballot.compare(s.Ballot) < 0:
+		return s.clone()
+	case stored.Stamp.compare(s.Stamp) >= 0:
+		return stored.clone()
+	}
+	c := s.clone()
+	for name, entry := range stored.clone().Exchanges {
+		if told := c.Exchanges[name]; told != nil {
+			told.Layout = entry.Layout
+			continue
+		}
+		c.Exchanges[name] = entry
 	}
 	return c
 }

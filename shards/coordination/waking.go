@@ -5,8 +5,8 @@ import "time"
 // waking is the time in which a process that was stopped goes by what it finds: the
 // others may have given it up, and what it hears first was said long ago.
 type waking struct {
-	// seq is the first message sent since; once that has come back, what is heard is
-	// not from before. 0 = awake.
+	// seq is the first report sent since; what a leader says counts once it goes by
+	// that one or a later. 0 = awake.
 	seq uint64
 	// stale: what may be from before is still applied.
 	stale bool
@@ -48,15 +48,14 @@ func (c *Core) dropStale() {
 	}
 }
 
-// awake: a message of this proxy's own has come back.
-func (c *Core) awake(seq uint64) {
-	if c.waking.seq == 0 || seq < c.waking.seq || seq > c.seq {
-		return
+// awake reports whether, by a leader's state, that goes by what this proxy has
+// reported since it has gone on, which it had not before.
+func (c *Core) awake(s *State) bool {
+	if c.waking.seq == 0 || s.Proxies[c.id] < c.waking.seq {
+		return false
 	}
 	c.waking = waking{}
-	if c.lead == nil && !c.local.on {
-		c.follow(sortedKeys(c.known.Exchanges))
-	}
+	return true
 }
 
 // WantsReport reports whether Own is to be called before m, or any other event if it

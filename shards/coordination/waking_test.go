@@ -10,7 +10,7 @@ import (
 // grants is a state of leader "z" that grants shards to this proxy's consumer 5.
 func (r *coreRig) grants(version uint64, queues ...string) *Message {
 	return &Message{Kind: StateKind, From: "z", State: &State{
-		Stamp: Stamp{Ballot{9, "z"}, version}, Proxies: []string{"me", "z"},
+		Stamp: Stamp{Ballot{9, "z"}, version}, Proxies: map[string]uint64{"me": r.c.seq, "z": 1},
 		Exchanges: map[string]*Entry{"x": {
 			Layout: Layout{Generation: 1, Set: r.own["x"].Want.Shards, Ordered: true}, Grants: Grants{"me": {5: queues}},
 		}},
@@ -40,11 +40,12 @@ func TestStoppedProxyBelievesNothingOld(t *testing.T) {
 	}
 	hear(r.grants(2, one, two)) // from before
 	require.Equal(t, []string{two}, r.c.Plan("x").Targets[5])
-	before := *r.sent[ReportKind]
+	stale := r.grants(3, one, two)
 	r.pass(100*time.Millisecond, false)
-	hear(&before)
-	require.Equal(t, []string{two}, r.c.Plan("x").Targets[5], "that report too is from before")
-	hear(r.sent[ReportKind])
+	require.Contains(t, r.sent, WhoKind, "it asks")
+	hear(stale)
+	require.Equal(t, []string{two}, r.c.Plan("x").Targets[5], "a leader who has not heard of it since")
+	hear(r.grants(3, one, two))
 	require.Equal(t, []string{one, two}, r.c.Plan("x").Targets[5])
 }
 
