@@ -29,7 +29,6 @@ type work struct {
 	warnedReal    bool
 	adopted       map[string]string // queues found fit to be shards, and for which arguments
 	prepared      *prepared         // made for an exchange that is not there yet; guarded by the turn
-	stays         map[string]bool   // surplus shards that were reported not to be removed
 	surplus       surplus           // see surplus.go
 	stores        sync.Mutex        // held while State is replaced; after turn, before mu
 	counting      *counting         // the last reading of the counts

@@ -2,6 +2,7 @@ package shards
 
 import (
 	"context"
+	"strings"
 
 	"github.com/shardmq/shardmq/shards/coordination"
 )
@@ -84,6 +85,9 @@ func (t *Topology) findSurplus(ctx context.Context, x *Exchange) (found []Shard,
 			return nil, err
 		}
 		found = append(found, more...)
+	}
+	if strings.Contains(x.Name, " - ") {
+		return found, nil // shards of a fixed total would be named as another exchange's on one of its nodes
 	}
 	def := x.Policy().Definition
 	fixed := ShardsFor(x.Name, &Definition{Shards: MaxShards, QueueArguments: def.QueueArguments}, nodes, nil)

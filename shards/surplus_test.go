@@ -53,3 +53,24 @@ func TestSurplusShardsAreTakenUp(t *testing.T) {
 		require.Equal(t, 1, logs.count("surplus shards found"))
 	})
 }
+
+// Shards of a fixed total of exchange "x - a@h" would be named as those of exchange "x" on node a@h: they are not taken
+// for surplus ones.
+func TestSurplusShardsOfAnotherExchange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const name = "x - a@h"
+		top, cluster, _, logs := topology(t, 2, policy(t, "^x - a@h$", Definition{ShardsPerNode: 1}))
+		cluster.exchanges[name] = ExchangeSpec{Name: name, Type: ModulusHash, Durable: true}
+		other := shardOf("a@h", 0)
+		require.Equal(t, other.Queue, QueueNameFixed(name, 0))
+		cluster.queues[other.Queue] = fakeQueue{node: other.Node, spec: shardSpec(other.Queue, &Definition{}), Count: Count{Exists: true}}
+		cluster.bindings[[3]string{"x", "", other.Queue}] = true
+		top.Start(t.Context())
+		pass(2 * fullEvery * lookEvery)
+		require.Equal(t, 2, exchangeOf(t, top, name).State().Set.Len())
+		_, there := cluster.queue(other.Queue)
+		require.True(t, there)
+		require.NotEmpty(t, cluster.keys("x", other.Queue))
+		require.Zero(t, logs.count("surplus shards found"))
+	})
+}

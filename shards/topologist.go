@@ -43,6 +43,7 @@ func (t *Topology) Prepare(ctx context.Context, exchange string, list []Shard) e
 		return fmt.Errorf("prepare shards of exchange '%s': %w", exchange, err)
 	}
 	defer x.work.unlock()
+	t.leftovers.forget(list...) // they are wanted now
 	state := x.State()
 	if state.Set == nil {
 		t.finishLater(x) // an exchange this proxy has not seen yet: it has to look after it from now on
@@ -150,16 +151,21 @@ func unbindShard(ctx context.Context, b Broker, x *Exchange, set *Set, i int) er
 	return nil
 }
 
-// Idle implements coordination.Topologist.
+// Idle implements coordination.Topologist. A replicated queue is never said to be
+// idle, unless somebody has asked for its end: it would be taken from its consumers
+// for nothing.
 func (t *Topology) Idle(ctx context.Context, exchange string, shard Shard) (bool, error) {
 	count, err := t.countOne(ctx, exchange, shard)
-	return err == nil && count.Messages == 0, err
+	if err != nil || count.Messages > 0 || !count.Exists {
+		return err == nil && count.Messages == 0, err
+	}
+	stays, err := t.stays(ctx, exchange, shard)
+	return err == nil && !stays, err
 }
 
 // Remove implements coordination.Topologist. Messages that are delivered and not
 // settled are not in the broker's count; that there are none the caller knows from
-// the proxies. Replicated queues can only be deleted whatever is in them, so they
-// stay, for 'shardmq shards prune --force'.
+// the proxies.
 func (t *Topology) Remove(ctx context.Context, exchange string, shard Shard) (bool, error) {
 	count, err := t.countOne(ctx, exchange, shard)
 	switch {
@@ -167,43 +173,23 @@ func (t *Topology) Remove(ctx context.Context, exchange string, shard Shard) (bo
 		return false, err
 	case !count.Exists:
 		// Its own node says so; or its node is none of the cluster's any more.
+		t.leftovers.forget(shard)
 		return true, nil
 	case count.Messages > 0 || count.Consumers > 0:
 		return false, nil
 	}
-	x, ours := t.exchangeNamed(exchange)
-	err = t.askNode(ctx, shard.Node, nil, func(b Broker) error {
-		_, err := b.DeleteQueue(ctx, shard.Queue, true, true)
-		return err
-	})
-	switch {
-	case isRefusal(err, frames.NotImplemented):
-		if ours && x.work.keepsQuorum(shard.Queue) {
-			t.log.Info("surplus shard stays: a quorum queue cannot be deleted on the condition that it is empty; "+
-				"'shardmq shards prune --force' does it", "queue", shard.Queue, "exchange", exchange, "vhost", t.vhost)
-		}
-		return false, nil
-	case isRefusal(err, frames.PreconditionFailed):
-		return false, nil // somebody was quicker
-	case err != nil:
+	gone, messages, err := t.deleteShard(ctx, exchange, shard)
+	if !gone {
 		return false, err
 	}
-	t.log.Info("surplus shard removed", "queue", shard.Queue, "exchange", exchange, "vhost", t.vhost)
+	t.leftovers.forget(shard)
+	kv := []any{"queue", shard.Queue, "exchange", exchange, "vhost", t.vhost}
+	if messages > 0 { // only a replicated queue: it came in the very last moment
+		t.log.Warn("surplus shard removed together with messages", append(kv, "messages", messages)...)
+		return true, nil
+	}
+	t.log.Info("surplus shard removed", kv...)
 	return true, nil
-}
-
-// keepsQuorum notes that a surplus shard stays, and reports whether that is news.
-func (w *work) keepsQuorum(queue string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.stays[queue] {
-		return false
-	}
-	if w.stays == nil {
-		w.stays = make(map[string]bool)
-	}
-	w.stays[queue] = true
-	return true
 }
 
 // countOne counts one shard over its own node. That this one does not know the

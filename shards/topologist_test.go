@@ -169,20 +169,6 @@ func TestIdleAndRemove(t *testing.T) {
 	require.Equal(t, 1, logs.count("surplus shard removed"))
 }
 
-func TestRemoveKeepsQuorumShards(t *testing.T) {
-	top, cluster, _, logs := topology(t, 1, policy(t, "^x$", Definition{Shards: 2, QueueArguments: map[string]any{"x-queue-type": "quorum"}}))
-	cluster.exchanges["x"] = ourX
-	state, err := top.Resolve(t.Context(), exchangeOf(t, top, "x"), true)
-	require.NoError(t, err)
-	for range 3 {
-		removed, err := top.Remove(t.Context(), "x", state.Set.At(1))
-		require.NoError(t, err)
-		require.False(t, removed)
-	}
-	require.Contains(t, cluster.queues, state.Set.At(1).Queue)
-	require.Equal(t, 1, logs.count("surplus shard stays"))
-}
-
 func TestUncovered(t *testing.T) {
 	top, cluster, nodes, _, _ := led(t, ourX, Definition{})
 	all := []Shard{shardOf("b@h", 1), shardOf("a@h", 0), shardOf("a@h", 1), shardOf("b@h", 7)}

@@ -53,6 +53,8 @@ type Topology struct {
 
 	fencer Fencer // see barrier.go; nil: nobody publishes
 
+	leftovers leftovers // see replicated.go
+
 	listMu sync.Mutex           // taken under the node's lock, before those of an exchange
 	listed map[string]*Exchange // by name: what is reported to the coordination
 

@@ -27,6 +27,7 @@ type cluster struct {
 	asked   []string // names of queues that were counted, "NODE NAME"
 	unbound []string // "QUEUE KEY EXCHANGE"
 	deleted []string
+	refused int // deletions on a condition, of replicated queues
 	// onUnbind happens at the first unbinding.
 	onUnbind func()
 }
@@ -36,6 +37,8 @@ type queue struct {
 	ready, consumers uint32
 	grows            uint32 // by which ready grows at each count
 	replicated       bool
+	dormant          bool  // its node is down, or it has crashed
+	fails            error // what asking about it fails with
 }
 
 // node is a fake broker's connection to one node.
@@ -51,6 +54,13 @@ func (n *node) Node() string { return n.name }
 
 func (n *node) NodeName(context.Context) (string, error) { return n.name, nil }
 
+func (n *node) ExchangeExists(context.Context, string) (bool, error) {
+	if n.down {
+		return false, shards.ErrUnreachable
+	}
+	return true, nil
+}
+
 func (n *node) QueueCounts(_ context.Context, names []string) ([]shards.Count, error) {
 	if n.down {
 		return nil, shards.ErrUnreachable
@@ -60,7 +70,16 @@ func (n *node) QueueCounts(_ context.Context, names []string) ([]shards.Count, e
 	out := make([]shards.Count, len(names))
 	for i, name := range names {
 		n.asked = append(n.asked, n.name+" "+name)
+		if len(name) > 255 {
+			return nil, shards.ErrUnreachable // it cannot even be sent
+		}
 		if q := n.queues[name]; q != nil {
+			if q.fails != nil {
+				return nil, q.fails
+			}
+			if out[i].Dormant = q.dormant; q.dormant {
+				continue
+			}
 			out[i] = shards.Count{Exists: true, Messages: q.ready, Consumers: q.consumers}
 			q.ready += q.grows
 		}
@@ -90,6 +109,7 @@ func (n *node) DeleteQueue(_ context.Context, name string, ifUnused, ifEmpty boo
 	case q == nil:
 		return 0, nil
 	case q.replicated && (ifUnused || ifEmpty):
+		n.refused++
 		return 0, &shards.BrokerError{Code: 540, Text: "NOT_IMPLEMENTED"}
 	case ifUnused && q.consumers > 0, ifEmpty && q.ready > 0:
 		return 0, &shards.BrokerError{Code: 406, Text: "PRECONDITION_FAILED"}

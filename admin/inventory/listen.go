@@ -16,13 +16,16 @@ import (
 
 const (
 	connectTimeout = 5 * time.Second
+	// stepTimeout is how long RabbitMQ has to answer what is asked for one purpose.
+	stepTimeout = 5 * time.Second
+	// insistEvery is how often what is insisted on is said.
+	insistEvery = time.Second
 	// announceEvery is how often proxies report at the least; a look that is over
 	// sooner might miss one.
 	announceEvery = 1200 * time.Millisecond
-	// storedAtMost bounds the states read from the queue, of which there is one
-	// unless a leader has just gone.
-	storedAtMost = 100
 )
+
+var errLost = errors.New("the connection was lost")
 
 // Listener listens to the proxies of one vhost.
 type Listener struct {
@@ -30,8 +33,9 @@ type Listener struct {
 	Vhost, Username, Password string
 }
 
-// Listen gathers what proxies say for at least that long. Where no proxy has ever
-// run it returns an empty View at once.
+// Listen gathers what proxies say for at least that long; where no proxy has ever
+// run it does not wait. What could not be heard or read is in the View's Warnings.
+// Without a connection it returns an error, and ctx's cause when that ends.
 func (l *Listener) Listen(ctx context.Context, atLeast time.Duration) (*View, error) {
 	conn, err := l.connect(ctx)
 	if err != nil {
@@ -40,16 +44,76 @@ func (l *Listener) Listen(ctx context.Context, atLeast time.Duration) (*View, er
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.CloseDeadline(time.Now()) })()
 	v := &View{}
-	if there, err := anyProxies(conn); err != nil || !there {
-		return v, err
+	for _, step := range []struct {
+		what  string
+		limit time.Duration
+		do    func() error
+	}{
+		{"listen to proxies", max(atLeast, announceEvery) + stepTimeout, func() error { return v.hear(ctx, conn, l, max(atLeast, announceEvery)) }},
+		{"read the stored state", stepTimeout, func() error { return v.readStored(conn, l.Username) }},
+		{"look for silent proxies", stepTimeout, func() error { return v.findSilent(conn) }},
+	} {
+		err := errLost
+		if !conn.IsClosed() {
+			err = within(conn, step.limit, step.do)
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			v.miss(fmt.Errorf("%s: %w", step.what, err))
+		}
+		if err != nil && conn.IsClosed() {
+			break // nor can anything else be asked
+		}
 	}
-	if err := v.gather(ctx, conn, l.Username, max(atLeast, announceEvery)); err != nil {
-		return nil, fmt.Errorf("listen to proxies: %w", err)
+	return v, nil
+}
+
+// within runs fn, whose requests fail once limit is over: what is on a node that is
+// down may not answer for a minute.
+func within(conn *amqp.Connection, limit time.Duration, fn func() error) error {
+	timer := time.AfterFunc(limit, func() { _ = conn.CloseDeadline(time.Now()) })
+	err := fn()
+	if !timer.Stop() {
+		return fmt.Errorf("RabbitMQ has not answered within %s", limit)
 	}
-	if err := v.readStored(conn, l.Username); err != nil {
-		return nil, fmt.Errorf("read the stored state: %w", err)
+	return err
+}
+
+// Insist publishes messages to the proxies every second, until ctx ends.
+func (l *Listener) Insist(ctx context.Context, messages ...[]byte) error {
+	conn, err := l.connect(ctx)
+	if err != nil {
+		return err
 	}
-	return v, v.findSilent(conn)
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.CloseDeadline(time.Now()) })()
+	ch, err := conn.Channel()
+	if err != nil {
+		return fmt.Errorf("tell proxies: %w", err)
+	}
+	again := time.NewTicker(insistEvery)
+	defer again.Stop()
+	for {
+		for _, body := range messages {
+			if err := l.publish(ctx, ch, body); err != nil && ctx.Err() == nil {
+				return fmt.Errorf("tell proxies: %w", err)
+			}
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// publish sends a message to the proxies, as they do: what does not name its sender
+// they do not believe.
+func (l *Listener) publish(ctx context.Context, ch *amqp.Channel, body []byte) error {
+	return ch.PublishWithContext(ctx, coordination.MembersExchange, "", false, false,
+		amqp.Publishing{ContentType: "application/json", UserId: l.Username, Body: body})
 }
 
 func (l *Listener) connect(ctx context.Context) (*amqp.Connection, error) {
@@ -116,9 +180,13 @@ func openInbox(ch *amqp.Channel) (<-chan amqp.Delivery, error) {
 	return ch.Consume(q.Name, "", true, true, false, false, nil)
 }
 
-// gather asks everybody to report and takes in what comes from proxies, which log
+// hear asks everybody to report and takes in what comes from proxies, which log
 // in as this user.
-func (v *View) gather(ctx context.Context, conn *amqp.Connection, user string, atLeast time.Duration) error {
+func (v *View) hear(ctx context.Context, conn *amqp.Connection, l *Listener, atLeast time.Duration) error {
+	there, err := anyProxies(conn)
+	if err != nil || !there {
+		return err
+	}
 	ch, err := conn.Channel()
 	if err != nil {
 		return err
@@ -128,8 +196,7 @@ func (v *View) gather(ctx context.Context, conn *amqp.Connection, user string, a
 	if err != nil {
 		return err
 	}
-	who := amqp.Publishing{ContentType: "application/json", UserId: user, Body: coordination.Who("")}
-	if err := ch.PublishWithContext(ctx, coordination.MembersExchange, "", false, false, who); err != nil {
+	if err := l.publish(ctx, ch, coordination.Who("")); err != nil {
 		return err
 	}
 	timer := time.NewTimer(atLeast)
@@ -138,16 +205,9 @@ func (v *View) gather(ctx context.Context, conn *amqp.Connection, user string, a
 		select {
 		case d, open := <-messages:
 			if !open {
-				return errors.New("the connection was lost")
+				return errLost
 			}
-			if d.UserId != user {
-				continue // none of a proxy's, as the broker vouches
-			}
-			if m, err := coordination.DecodeMessage(d.Body); err == nil {
-				v.Add(m)
-			} else if !errors.Is(err, coordination.ErrKind) {
-				return err
-			}
+			v.take(d, l.Username)
 		case <-timer.C:
 			return nil
 		case <-ctx.Done():
@@ -156,80 +216,17 @@ func (v *View) gather(ctx context.Context, conn *amqp.Connection, user string, a
 	}
 }
 
-// readStored reads what the last leader has decided, while no proxy leads. A
-// leader consumes the queue, so what is in it is not to be had then.
-func (v *View) readStored(conn *amqp.Connection, user string) error {
-	if v.Led {
-		return nil
+// take takes in one message of the fanout exchange.
+func (v *View) take(d amqp.Delivery, user string) {
+	where := "exchange '" + coordination.MembersExchange + "'"
+	if d.UserId != user {
+		v.foreign(where) // none of a proxy's, as the broker vouches
+		return
 	}
-	ch, err := conn.Channel()
-	if err != nil {
-		return err
+	switch m, err := coordination.DecodeMessage(d.Body); {
+	case err == nil:
+		v.Add(m)
+	case !errors.Is(err, coordination.ErrKind): // kinds may be added
+		v.unread(where, err)
 	}
-	defer ch.Close() // gives back what has been read
-	q, err := ch.QueueDeclarePassive(coordination.StateQueue, true, false, false, false, nil)
-	if closedWith(err, amqp.NotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if v.Led = q.Consumers > 0; v.Led {
-		return nil
-	}
-	for range storedAtMost {
-		d, some, err := ch.Get(coordination.StateQueue, false)
-		if err != nil || !some {
-			return err
-		}
-		if d.UserId != user {
-			continue
-		}
-		state, err := coordination.DecodeState(d.Body)
-		if err != nil {
-			return err
-		}
-		v.stored(state)
-	}
-	return nil
-}
-
-// findSilent looks for proxies that the leader counts on and that are connected,
-// but have said nothing.
-func (v *View) findSilent(conn *amqp.Connection) error {
-	for _, id := range v.granted() {
-		if v.reports[id] != nil {
-			continue
-		}
-		connected, err := isConnected(conn, id)
-		if err != nil {
-			return fmt.Errorf("look for proxy %s: %w", id, err)
-		}
-		if connected {
-			v.Silent = append(v.Silent, id)
-		}
-	}
-	return nil
-}
-
-// isConnected looks for the exclusive queue that a connected proxy has.
-func isConnected(conn *amqp.Connection, id string) (bool, error) {
-	ch, err := conn.Channel()
-	if err != nil {
-		return false, err
-	}
-	defer ch.Close()
-	_, err = ch.QueueDeclarePassive(coordination.MemberQueue+id, false, true, true, false, nil)
-	switch {
-	case closedWith(err, amqp.ResourceLocked):
-		return true, nil
-	case closedWith(err, amqp.NotFound):
-		return false, nil
-	}
-	return err == nil, err
-}
-
-func closedWith(err error, code int) bool {
-	closed, ok := errors.AsType[*amqp.Error](err)
-	return ok && closed.Code == code
 }

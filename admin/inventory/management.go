@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,7 +28,9 @@ type Management struct {
 type apiQueue struct {
 	Name    string `json:"name"`
 	Type    string `json:"type"`
-	Unacked int64  `json:"messages_unacknowledged"`
+	Unacked *int64 `json:"messages_unacknowledged"` // absent until it has been counted
+	Node    string `json:"node"`
+	Leader  string `json:"leader"` // of a replicated queue
 	Stats   struct {
 		Publish apiRate `json:"publish_details"`
 		Deliver apiRate `json:"deliver_get_details"`
@@ -44,7 +47,7 @@ func (m *Management) Stats(ctx context.Context, vhost string) (map[string]Stats,
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	address := strings.TrimSuffix(m.URL, "/") + "/api/queues/" + url.PathEscape(vhost) +
-		"?columns=name,type,messages_unacknowledged,message_stats.publish_details.rate,message_stats.deliver_get_details.rate"
+		"?columns=name,type,node,leader,messages_unacknowledged,message_stats.publish_details.rate,message_stats.deliver_get_details.rate"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, fmt.Errorf("management API: %w", err)
@@ -56,7 +59,7 @@ func (m *Management) Stats(ctx context.Context, vhost string) (map[string]Stats,
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("management API: %s answers %s (the user needs the tag monitoring)", m.URL, resp.Status)
+		return nil, fmt.Errorf("management API: %s answers %s%s", m.URL, resp.Status, hint(resp.StatusCode))
 	}
 	var queues []apiQueue
 	if err := json.NewDecoder(io.LimitReader(resp.Body, apiAtMost)).Decode(&queues); err != nil {
@@ -64,9 +67,22 @@ func (m *Management) Stats(ctx context.Context, vhost string) (map[string]Stats,
 	}
 	stats := map[string]Stats{}
 	for _, q := range queues {
-		stats[q.Name] = Stats{Unacked: q.Unacked, Publish: q.Stats.Publish.Rate, Deliver: q.Stats.Deliver.Rate, Type: q.Type}
+		stats[q.Name] = Stats{
+			Unacked: q.Unacked, Publish: q.Stats.Publish.Rate, Deliver: q.Stats.Deliver.Rate, Type: q.Type, Node: cmp.Or(q.Leader, q.Node),
+		}
 	}
 	return stats, nil
+}
+
+// hint says what to do about an answer.
+func hint(code int) string {
+	switch code {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return " (the user needs the tag monitoring)"
+	case http.StatusNotFound:
+		return " (is it the address of the management API, and does the user see the vhost?)"
+	}
+	return ""
 }
 
 func (m *Management) client() *http.Client {

@@ -1,18 +1,26 @@
 package inventory
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // complete fills in what counts alone do not tell.
 func (x *Exchange) complete(view *View, stats map[string]Stats) {
 	x.Shards = slices.DeleteFunc(x.Shards, func(s Shard) bool { return s.Status == Surplus && s.Problem == missing })
 	for i := range x.Shards {
 		s := &x.Shards[i]
+		stat, known := stats[s.Queue]
+		if known {
+			s.Node, s.Type = cmp.Or(stat.Node, s.Node), stat.Type
+		}
 		if !s.present {
 			continue
 		}
-		if stat, ok := stats[s.Queue]; ok {
-			s.Unacked, s.Publish, s.Deliver, s.Type = new(stat.Unacked), new(stat.Publish), new(stat.Deliver), stat.Type
-		} else if view.Proxies() > 0 && len(s.seen) == 0 && *s.Consumers == 0 {
+		if known {
+			s.Unacked, s.Publish, s.Deliver = stat.Unacked, new(stat.Publish), new(stat.Deliver)
+		}
+		if s.Unacked == nil && view.Proxies() > 0 && !view.Partial && len(s.seen) == 0 && *s.Consumers == 0 {
 			// Proxies tell whether they hold anything of a shard, not how much.
 			s.Unacked = new(int64)
 		}

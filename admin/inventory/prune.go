@@ -55,20 +55,29 @@ type PruneOptions struct {
 	Force bool // delete replicated queues too, which RabbitMQ cannot do under conditions
 }
 
+// Pruning is what has become, or would become, of surplus shards.
+type Pruning struct {
+	Verdicts []Verdict
+	Warnings []string // as Listing's
+}
+
 // Prune judges every surplus shard of one vhost, and with Yes deletes those that
 // nobody misses: not asked for by any configuration, not in the leader's plan,
-// without messages and consumers, and nothing unacknowledged at any proxy.
-func Prune(ctx context.Context, o PruneOptions) ([]Verdict, error) {
+// without messages and consumers, and nothing unacknowledged at any proxy. With
+// Force it has the leader delete what that keeps only because it is replicated,
+// consumed as it is, which takes up to LeaderTimeout. Errors are List's.
+func Prune(ctx context.Context, o PruneOptions) (*Pruning, error) {
 	return prune(ctx, o, listenFor)
 }
 
-func prune(ctx context.Context, o PruneOptions, listenFor time.Duration) ([]Verdict, error) {
+func prune(ctx context.Context, o PruneOptions, listenFor time.Duration) (*Pruning, error) {
 	o.Interval = 0
 	l, err := look(ctx, o.Options, listenFor)
 	if err != nil {
 		return nil, err
 	}
-	out := []Verdict{}
+	p := &Pruning{Verdicts: []Verdict{}, Warnings: l.Warnings}
+	var asked []request
 	for i := range l.Exchanges {
 		x := &l.Exchanges[i]
 		for j := range x.Shards {
@@ -77,19 +86,25 @@ func prune(ctx context.Context, o PruneOptions, listenFor time.Duration) ([]Verd
 				continue
 			}
 			v := l.judge(x, s, o)
-			if o.Yes && v.Action == Delete {
+			switch {
+			case !o.Yes || v.Action != Delete:
+			case l.byLeader(s, o):
+				asked = append(asked, request{s, len(p.Verdicts)})
+			default:
 				v.Action, v.Reason = l.remove(ctx, x, s, o)
 			}
-			out = append(out, v)
+			p.Verdicts = append(p.Verdicts, v)
 		}
 	}
-	return out, nil
+	l.haveRemoved(ctx, o, asked, p.Verdicts)
+	return p, nil
 }
 
 // judge says whether a surplus shard can go.
 func (l *Listing) judge(x *Exchange, s *Shard, o PruneOptions) Verdict {
 	v := Verdict{Vhost: l.Vhost, Exchange: x.Name, Queue: s.Queue, Node: s.Node, Status: s.Status,
 		Ready: s.Ready, Unacked: s.Unacked, Consumers: s.Consumers, Action: Keep}
+	replicated := s.replicated(o.replicated(x.Name))
 	switch {
 	case s.Problem != "":
 		v.Reason = s.Problem
@@ -97,6 +112,10 @@ func (l *Listing) judge(x *Exchange, s *Shard, o PruneOptions) Verdict {
 		v.Reason = "the configuration asks for it"
 	case l.view.wanted(x.Name, s.Queue):
 		v.Reason = "the configuration of a running proxy asks for it"
+	case l.view.Partial:
+		v.Reason = "what running proxies say could not be heard and read altogether (see the warnings), and they may hold messages of it"
+	case l.blind:
+		v.Reason = "the management API, which tells of unacknowledged messages, has not answered (see the warnings)"
 	case len(l.view.Silent) > 0:
 		v.Reason = "a running proxy has not answered, and may hold messages of it: " + strings.Join(l.view.Silent, ", ")
 	case l.view.Led && l.view.Proxies() == 0:
@@ -107,6 +126,10 @@ func (l *Listing) judge(x *Exchange, s *Shard, o PruneOptions) Verdict {
 		v.Reason = "proxies may still publish to it"
 	case *s.Ready > 0:
 		v.Reason = plural(*s.Ready, "message", "messages") + " ready"
+	case l.byLeader(s, o):
+		v.Action = Delete // once its consumers have acknowledged everything and let go of it
+	case s.Status == Draining && l.view.Led && replicated:
+		v.Reason = replicatedKept
 	case *s.Consumers > 0:
 		v.Reason = plural(*s.Consumers, "consumer", "consumers")
 	case len(s.seen) > 0:
@@ -114,15 +137,27 @@ func (l *Listing) judge(x *Exchange, s *Shard, o PruneOptions) Verdict {
 		v.Reason = "a consumer or unacknowledged messages at proxy " + strings.Join(ids, ", ")
 	case s.Unacked != nil && *s.Unacked > 0:
 		v.Reason = plural(*s.Unacked, "message", "messages") + " unacknowledged"
-	case (s.Type == "quorum" || o.replicated(x.Name)) && !o.Force:
-		v.Reason = replicated
+	case replicated && !o.Force:
+		v.Reason = replicatedKept
 	default:
 		v.Action = Delete
 	}
 	return v
 }
 
-const replicated = "a replicated queue, which RabbitMQ deletes with whatever arrives meanwhile; --force deletes it all the same"
+const replicatedKept = "a replicated queue, which RabbitMQ deletes with whatever arrives meanwhile; --force deletes it all the same"
+
+// replicated reports whether a shard is a replicated queue: as the management API
+// says, or the leader's plan, which has no node for one; or else what is likely.
+func (s *Shard) replicated(likely bool) bool {
+	switch {
+	case s.Type != "":
+		return s.Type == "quorum"
+	case s.planned:
+		return s.home == ""
+	}
+	return likely
+}
 
 // replicated reports whether the policy makes replicated queues.
 func (o *Options) replicated(exchange string) bool {
@@ -141,7 +176,7 @@ func (l *Listing) asked(exchange, queue string) bool {
 // remove unbinds a shard, looks again, and deletes it under the broker's own
 // conditions.
 func (l *Listing) remove(ctx context.Context, x *Exchange, s *Shard, o PruneOptions) (Action, string) {
-	b := l.found.broker(s.Node)
+	b := l.found.broker(s.home)
 	if b == nil {
 		return Kept, nodeDown
 	}
@@ -152,18 +187,20 @@ func (l *Listing) remove(ctx context.Context, x *Exchange, s *Shard, o PruneOpti
 	switch {
 	case err != nil:
 		return Kept, err.Error()
+	case counts[0].Dormant:
+		return Kept, dormant
 	case counts[0].Messages > 0:
 		return Kept, "a message has arrived meanwhile; it is unbound now, so no more will"
 	case counts[0].Consumers > 0:
 		return Kept, "a consumer has come meanwhile"
 	}
-	return del(ctx, b, s.Queue, o.Force)
+	return del(ctx, b, s, o.Force)
 }
 
 // unbind undoes all bindings that proxies make, so that nothing new arrives while
 // the shard is deleted.
 func (l *Listing) unbind(ctx context.Context, b Broker, x *Exchange, s *Shard) error {
-	set := shards.SetOf(x.Name, 0, []shards.Shard{{Queue: s.Queue, Node: s.Node, Index: s.Index}})
+	set := shards.SetOf(x.Name, 0, []shards.Shard{{Queue: s.Queue, Node: s.home, Index: s.Index}})
 	keys := []string{""} // the plugin's, and the policies' default
 	if p := l.found.o.Policies.Match(l.Vhost, x.Name); p != nil && p.Definition.RoutingKey != "" {
 		keys = append(keys, p.Definition.RoutingKey)
@@ -185,14 +222,18 @@ func (l *Listing) unbind(ctx context.Context, b Broker, x *Exchange, s *Shard) e
 	return err
 }
 
-// del deletes a queue that has just been seen empty and unused.
-func del(ctx context.Context, b Broker, queue string, force bool) (Action, string) {
-	n, err := b.DeleteQueue(ctx, queue, true, true)
+// del deletes a queue that has just been seen empty and unused. RabbitMQ closes the
+// connection on which a replicated one is to be deleted on a condition, so that is
+// tried only with what may be another.
+func del(ctx context.Context, b Broker, s *Shard, force bool) (Action, string) {
+	certain := s.Type != "" || s.planned
+	conditions := !(force && certain && s.replicated(false))
+	n, err := b.DeleteQueue(ctx, s.Queue, conditions, conditions)
 	if refusedWith(err, notImplemented) {
 		if !force {
-			return Kept, replicated
+			return Kept, replicatedKept
 		}
-		n, err = b.DeleteQueue(ctx, queue, false, false)
+		n, err = b.DeleteQueue(ctx, s.Queue, false, false)
 	}
 	switch {
 	case refusedWith(err, preconditionFailed):

@@ -3,6 +3,7 @@ package inventory
 import (
 	"bytes"
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -23,10 +24,10 @@ func pruned(t *testing.T, c *cluster, change func(*PruneOptions)) map[string]Ver
 	o := PruneOptions{Options: c.options(t, false)}
 	change(&o)
 	o.Interval = 0
-	vs, err := prune(t.Context(), o, 0)
+	p, err := prune(t.Context(), o, 0)
 	require.NoError(t, err)
 	out := map[string]Verdict{}
-	for _, v := range vs {
+	for _, v := range p.Verdicts {
 		out[v.Queue] = v
 	}
 	return out
@@ -65,6 +66,8 @@ func replaced(phase coordination.Phase) *View {
 func TestPruneKeeps(t *testing.T) {
 	silent := reporting(coordination.ExchangeReport{})
 	silent.Silent = []string{"p2"}
+	partial := reporting(coordination.ExchangeReport{})
+	partial.unread("here", errors.New("boom"))
 	for name, c := range map[string]struct {
 		queue   queue
 		view    *View
@@ -78,14 +81,15 @@ func TestPruneKeeps(t *testing.T) {
 		"proxies run":     {view: reporting(coordination.ExchangeReport{})},
 		"unsettled":       {view: reporting(coordination.ExchangeReport{Unsettled: map[string]int{surplusA: 1}}), kept: "a consumer or unacknowledged messages at proxy p1"},
 		"wanted":          {view: reporting(coordination.ExchangeReport{Want: coordination.Spec{Shards: []coordination.Shard{shardOf("images", "rabbit@a", 2)}}}), kept: "the configuration of a running proxy asks for it"},
-		"unacknowledged":  {stats: map[string]Stats{surplusA: {Unacked: 3}}, kept: "3 messages unacknowledged"},
+		"unacknowledged":  {stats: map[string]Stats{surplusA: {Unacked: new(int64(3))}}, kept: "3 messages unacknowledged"},
+		"partial view":    {view: partial, kept: "what running proxies say could not be heard and read altogether (see the warnings), and they may hold messages of it", keptToo: true},
 		"silent proxy":    {view: silent, kept: "a running proxy has not answered, and may hold messages of it: p2", keptToo: true},
 		"nobody answers":  {view: &View{Led: true}, kept: "proxies run but have not answered (is RabbitMQ blocking publishers?)", keptToo: true},
 		"no plan yet":     {view: deciding(), kept: "the leader has not told its plan yet", keptToo: true},
 		"published to":    {view: replaced(coordination.Bound), kept: "proxies may still publish to it"},
 		"drained":         {view: replaced(coordination.Unbound)},
-		"replicated":      {stats: map[string]Stats{surplusA: {Type: "quorum"}}, kept: replicated},
-		"found out later": {queue: queue{replicated: true}, kept: replicated},
+		"replicated":      {stats: map[string]Stats{surplusA: {Type: "quorum"}}, kept: replicatedKept},
+		"found out later": {queue: queue{replicated: true}, kept: replicatedKept},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, yes := range []bool{false, true} {
@@ -185,9 +189,9 @@ func TestPruneDown(t *testing.T) {
 	c := twoSurplus()
 	o := PruneOptions{Options: c.options(t, true), Yes: true}
 	o.Listen = func(context.Context, time.Duration) (*View, error) { return resizing(), nil }
-	vs, err := prune(t.Context(), o, 0)
+	p, err := prune(t.Context(), o, 0)
 	require.NoError(t, err)
-	for _, v := range vs {
+	for _, v := range p.Verdicts {
 		require.NotEqual(t, "rabbit@b", v.Node, "an unreachable node's active shard is none of prune's business")
 	}
 }
@@ -200,8 +204,9 @@ func TestVerdictsGolden(t *testing.T) {
 		}
 		c := twoSurplus()
 		c.queues[surplusA].ready = 1
-		vs, err := prune(t.Context(), PruneOptions{Options: c.options(t, false), Yes: yes}, 0)
+		p, err := prune(t.Context(), PruneOptions{Options: c.options(t, false), Yes: yes}, 0)
 		require.NoError(t, err)
+		vs := p.Verdicts
 		var table, json bytes.Buffer
 		require.NoError(t, WriteVerdicts(&table, vs))
 		golden(t, name+".txt", table.Bytes())

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -53,7 +54,7 @@ func (l *Listing) writeExchange(w io.Writer, x *Exchange) error {
 	rows := [][]string{append(head, "SKEW", "")}
 	for i := range x.Shards {
 		s := &x.Shards[i]
-		rows = append(rows, slices.Concat([]string{s.Queue, s.Node}, s.cells(measured), []string{s.note()}))
+		rows = append(rows, slices.Concat([]string{s.Queue, cmp.Or(s.Node, unknown)}, s.cells(measured), []string{s.note()}))
 	}
 	rows = append(rows, slices.Concat([]string{"total", ""}, x.Total.cells(measured), []string{""}))
 	return writeRows(w, rows, 2)
@@ -63,8 +64,9 @@ func (l *Listing) writeExchange(w io.Writer, x *Exchange) error {
 func writeRows(w io.Writer, rows [][]string, texts int) error {
 	width := make([]int, len(rows[0]))
 	for _, row := range rows {
-		for i, cell := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		for i := range row {
+			row[i] = printable(row[i])
+			width[i] = max(width[i], utf8.RuneCountInString(row[i]))
 		}
 	}
 	var b strings.Builder
@@ -92,7 +94,11 @@ func (l *Listing) heading(x *Exchange) string {
 			surplus++
 		}
 	}
-	h := fmt.Sprintf("%s (vhost %s): %s", x.Name, l.Vhost, plural(int64(len(x.Shards)), "shard", "shards"))
+	name := printable(x.Name)
+	if name == "" {
+		name = `""`
+	}
+	h := fmt.Sprintf("%s (vhost %s): %s", name, printable(l.Vhost), plural(int64(len(x.Shards)), "shard", "shards"))
 	if surplus > 0 {
 		h += fmt.Sprintf(", %d of them surplus", surplus)
 	}
@@ -100,9 +106,30 @@ func (l *Listing) heading(x *Exchange) string {
 		h += "; no policy"
 	}
 	if l.Leader != "" {
-		h += fmt.Sprintf("; leader %s", l.Leader)
+		h += fmt.Sprintf("; leader %s", printable(l.Leader))
 	}
 	return h + "; " + plural(int64(l.Proxies), "proxy", "proxies")
+}
+
+// printable returns a name as it can be shown: names are of others' choice, and what
+// is not to be seen of them could do anything to a terminal.
+func printable(name string) string {
+	quoted := strconv.Quote(name)
+	if inner := quoted[1 : len(quoted)-1]; inner != strings.ReplaceAll(strings.ReplaceAll(name, `\`, `\\`), `"`, `\"`) {
+		return inner
+	}
+	return name
+}
+
+// WriteWarnings writes for people what could not be found out about a vhost, a line
+// each.
+func WriteWarnings(w io.Writer, vhost string, warnings []string) error {
+	for _, warning := range warnings {
+		if _, err := fmt.Fprintf(w, "shardmq: warning: vhost %s: %s\n", printable(vhost), printable(warning)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // note says what is special about a shard.
@@ -110,6 +137,9 @@ func (s *Shard) note() string {
 	note := ""
 	if s.Status != Active {
 		note = string(s.Status)
+	}
+	if s.Status == Draining && s.replicated(false) {
+		note += ", stays until 'shardmq shards prune --force --yes'"
 	}
 	if s.Problem != "" {
 		note = strings.TrimPrefix(note+": "+s.Problem, ": ")
@@ -161,7 +191,7 @@ func WriteVerdicts(w io.Writer, verdicts []Verdict) error {
 		if v.Action == Delete {
 			would++
 		}
-		rows = append(rows, []string{string(v.Action), v.Queue, v.Node, v.Vhost, whole(v.Ready), whole(v.Unacked), whole(v.Consumers), v.Reason})
+		rows = append(rows, []string{string(v.Action), v.Queue, cmp.Or(v.Node, unknown), v.Vhost, whole(v.Ready), whole(v.Unacked), whole(v.Consumers), v.Reason})
 	}
 	if err := writeRows(w, rows, 4); err != nil {
 		return err

@@ -3,12 +3,14 @@ package inventory
 import (
 	"cmp"
 	"slices"
+	"strings"
 
+	"github.com/shardmq/shardmq/shards"
 	"github.com/shardmq/shardmq/shards/coordination"
 )
 
 // View is what running proxies of one vhost have said. The zero value is that of
-// a vhost where none runs.
+// a vhost where none runs. It is not safe for concurrent use.
 type View struct {
 	// State is what the leader has decided last, or what is stored while nobody
 	// leads; nil when there is neither.
@@ -17,12 +19,22 @@ type View struct {
 	Led bool
 	// Silent names proxies that are connected but have not been heard.
 	Silent []string
+	// Partial: something could not be heard or read, so that nothing follows from
+	// what the View does not have.
+	Partial bool
 
-	reports map[string]*coordination.Message
+	reports  map[string]*coordination.Message
+	oddities []oddity
 }
 
-// Add takes a message of the fanout exchange into account.
+// Add takes a message of the fanout exchange into account. Shards must be named as
+// their exchange's: proxies do not believe it otherwise, and what is to be looked at
+// and removed is not for whoever may write to the exchange to choose.
 func (v *View) Add(m *coordination.Message) {
+	if !named(m) {
+		v.unread("exchange '"+coordination.MembersExchange+"'", errNames)
+		return
+	}
 	switch m.Kind {
 	case coordination.BeatKind:
 		v.Led = true
@@ -41,6 +53,40 @@ func (v *View) Add(m *coordination.Message) {
 			v.reports[m.From] = m
 		}
 	}
+}
+
+// named reports whether all shards of a message are named as their exchange's.
+func named(m *coordination.Message) bool {
+	for name, r := range m.Exchanges {
+		if !allNamed(name, r.Want.Shards, r.Found) {
+			return false
+		}
+	}
+	for name, own := range m.Own {
+		if !allNamed(name, own) {
+			return false
+		}
+	}
+	return m.State == nil || namedState(m.State)
+}
+
+func namedState(s *coordination.State) bool {
+	for name, entry := range s.Exchanges {
+		if !allNamed(name, entry.Set, entry.Next) {
+			return false
+		}
+		for _, old := range entry.Old {
+			if !allNamed(name, []shards.Shard{old.Shard}) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func allNamed(exchange string, lists ...[]shards.Shard) bool {
+	prefix := strings.TrimSuffix(shards.QueueNameFixed(exchange, 0), "0")
+	return !slices.ContainsFunc(slices.Concat(lists...), func(s shards.Shard) bool { return !strings.HasPrefix(s.Queue, prefix) })
 }
 
 // stored takes a state into account that somebody has decided at some time.

@@ -41,53 +41,66 @@ func (c *shardsListCmd) Run(ctx context.Context, a *app) error {
 	if c.Interval < 0 || c.Interval > lookTimeout/2 {
 		return usagef("--interval: is %s; give a duration from 0 to %s", c.Interval, lookTimeout/2)
 	}
-	var listings []*inventory.Listing
-	err := c.each(ctx, func(ctx context.Context, o inventory.Options) error {
+	listings := []*inventory.Listing{}
+	err := c.each(ctx, lookTimeout, func(ctx context.Context, o inventory.Options) error {
 		o.Interval = c.Interval
 		l, err := inventory.List(ctx, o)
+		if err != nil {
+			return err
+		}
 		listings = append(listings, l)
-		return err
+		return inventory.WriteWarnings(a.stderr, o.Vhost, l.Warnings)
 	})
-	if err != nil {
+	if len(listings) == 0 && err != nil {
 		return err
 	}
 	if c.Output == "json" {
-		return inventory.WriteJSON(a.stdout, struct {
+		return errors.Join(err, inventory.WriteJSON(a.stdout, struct {
 			Vhosts []*inventory.Listing `json:"vhosts"`
-		}{listings})
+		}{listings}))
 	}
-	return inventory.WriteTable(a.stdout, listings)
+	return errors.Join(err, inventory.WriteTable(a.stdout, listings))
 }
 
 // shardsPruneCmd is "shardmq shards prune".
 type shardsPruneCmd struct {
 	shardsFlags
 	Yes   bool `help:"Delete. Without it nothing is changed."`
-	Force bool `help:"Delete replicated (quorum) shards too. RabbitMQ cannot check once more that they are empty."`
+	Force bool `help:"Delete replicated (quorum) shards too: running proxies let go of them first. RabbitMQ cannot check once more that they are empty."`
 }
 
 // Run prints what becomes of surplus shards, and with --yes fails when one of
 // them has to stay.
 func (c *shardsPruneCmd) Run(ctx context.Context, a *app) error {
-	verdicts := []inventory.Verdict{}
-	err := c.each(ctx, func(ctx context.Context, o inventory.Options) error {
+	verdicts, warnings := []inventory.Verdict{}, []string(nil)
+	timeout := lookTimeout
+	if c.Force && c.Yes {
+		timeout += inventory.LeaderTimeout
+	}
+	looked := 0
+	err := c.each(ctx, timeout, func(ctx context.Context, o inventory.Options) error {
 		if err := c.checkNamed(o); err != nil {
 			return err
 		}
-		vs, err := inventory.Prune(ctx, inventory.PruneOptions{Options: o, Yes: c.Yes, Force: c.Force})
-		verdicts = append(verdicts, vs...)
-		return err
+		p, err := inventory.Prune(ctx, inventory.PruneOptions{Options: o, Yes: c.Yes, Force: c.Force})
+		if err != nil {
+			return err
+		}
+		looked++
+		verdicts, warnings = append(verdicts, p.Verdicts...), append(warnings, p.Warnings...)
+		return inventory.WriteWarnings(a.stderr, o.Vhost, p.Warnings)
 	})
-	if err != nil {
+	switch {
+	case looked == 0 && err != nil:
 		return err
-	}
-	if c.Output == "json" {
-		err = inventory.WriteJSON(a.stdout, struct {
-			DryRun bool                `json:"dry_run"`
-			Shards []inventory.Verdict `json:"shards"`
-		}{!c.Yes, verdicts})
-	} else {
-		err = inventory.WriteVerdicts(a.stdout, verdicts)
+	case c.Output == "json":
+		err = errors.Join(err, inventory.WriteJSON(a.stdout, struct {
+			DryRun   bool                `json:"dry_run"`
+			Shards   []inventory.Verdict `json:"shards"`
+			Warnings []string            `json:"warnings,omitempty"`
+		}{!c.Yes, verdicts, warnings}))
+	default:
+		err = errors.Join(err, inventory.WriteVerdicts(a.stdout, verdicts))
 	}
 	left := slices.ContainsFunc(verdicts, func(v inventory.Verdict) bool { return v.Action != inventory.Deleted })
 	if err == nil && c.Yes && left {
@@ -108,8 +121,9 @@ func (c *shardsPruneCmd) checkNamed(o inventory.Options) error {
 	return nil
 }
 
-// each runs fn for every vhost there is to look at.
-func (c *shardsFlags) each(ctx context.Context, fn func(context.Context, inventory.Options) error) error {
+// each runs look for every vhost there is to look at, for so long each. A vhost that
+// it fails for does not keep the others from it, unless it is for what was asked.
+func (c *shardsFlags) each(ctx context.Context, timeout time.Duration, look func(context.Context, inventory.Options) error) error {
 	proxy := &proxyCmd{Config: c.Config, Upstream: c.Upstream, NodeName: c.NodeName, Shard: c.Shard}
 	cfg, err := proxy.load()
 	if err != nil {
@@ -120,15 +134,29 @@ func (c *shardsFlags) each(ctx context.Context, fn func(context.Context, invento
 		return err
 	}
 	nodes, err := upstreamNodes(ctx, cfg)
+	var warnings []string
 	if err != nil {
-		return err
+		if nodes = cfg.Upstream.Nodes; len(nodes) == 0 {
+			return err
+		}
+		warnings = []string{err.Error() + "; only the nodes of the file are looked at"}
 	}
+	fn := func(ctx context.Context, o inventory.Options) error {
+		o.Warnings = warnings
+		return look(ctx, o)
+	}
+	var errs []error
 	for _, vhost := range vhosts {
-		if err := c.one(ctx, cfg, nodes, vhost, fn); err != nil {
-			return fmt.Errorf("vhost %s: %w", vhost, err)
+		err := c.one(ctx, cfg, nodes, vhost, timeout, fn)
+		if err == nil {
+			continue
+		}
+		errs = append(errs, fmt.Errorf("vhost %s: %w", vhost, err))
+		if _, usage := errors.AsType[usageError](err); usage || ctx.Err() != nil {
+			break
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // vhosts returns the vhosts to look at, sorted.
@@ -156,10 +184,10 @@ func (c *shardsFlags) vhosts(cfg *config.Config) ([]string, error) {
 }
 
 // one runs fn for one vhost.
-func (c *shardsFlags) one(ctx context.Context, cfg *config.Config, nodes []config.Node, vhost string,
+func (c *shardsFlags) one(ctx context.Context, cfg *config.Config, nodes []config.Node, vhost string, timeout time.Duration,
 	fn func(context.Context, inventory.Options) error,
 ) error {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	u := &cfg.Upstream
 	o := inventory.Options{Vhost: vhost, Policies: shards.NewPolicies(cfg.Policies), Exchanges: c.Exchanges}
@@ -171,7 +199,7 @@ func (c *shardsFlags) one(ctx context.Context, cfg *config.Config, nodes []confi
 		o.Brokers = append(o.Brokers, b)
 		listener.Addresses = append(listener.Addresses, n.Address)
 	}
-	o.Listen = listener.Listen
+	o.Listen, o.Insist = listener.Listen, listener.Insist
 	if d := u.Discovery; d != nil && d.Management != nil {
 		m := management(u)
 		o.Stats = func(ctx context.Context) (map[string]inventory.Stats, error) {

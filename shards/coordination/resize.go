@@ -122,32 +122,6 @@ func (c *Core) step(name string, e *Entry, w *work) {
 	c.stepOld(name, e, w)
 }
 
-// stepOld does the next thing that is due for shards on their way out.
-func (c *Core) stepOld(name string, e *Entry, w *work) {
-	if bound := e.in(Bound); len(bound) > 0 && c.allRouted(name, e, w) {
-		c.begins(name, w, RetireEffect, bound)
-		return
-	}
-	for _, old := range e.Old {
-		switch old.Phase {
-		case Unbound:
-			due, ok := w.due[old.Queue]
-			if !ok {
-				w.due[old.Queue] = c.now + c.t.Drain
-			} else if c.now >= due {
-				c.begins(name, w, IdleEffect, []Shard{old.Shard})
-				return
-			}
-		case Closing:
-			if c.released(name, old.Queue, w) {
-				c.begins(name, w, RemoveEffect, []Shard{old.Shard})
-				return
-			}
-		case Bound:
-		}
-	}
-}
-
 // allPrepared reports whether every proxy that publishes can go over to Next.
 func (c *Core) allPrepared(name string, e *Entry) bool {
 	for _, m := range c.live() {
@@ -158,57 +132,9 @@ func (c *Core) allPrepared(name string, e *Entry) bool {
 	return true
 }
 
-// allRouted reports whether every proxy has long enough been publishing by the
-// present generation. One that does not publish yet must have applied it, lest it
-// begin by a former one.
-func (c *Core) allRouted(name string, e *Entry, w *work) bool {
-	for _, m := range c.live() {
-		r, ok := m.report[name]
-		if !ok {
-			continue
-		}
-		over := r.Routing >= e.Generation
-		if !m.publishes(name) {
-			over = m.applied.Ballot == c.known.Ballot && m.applied.Version >= w.relaid
-		}
-		if !over {
-			w.routed = 0
-			return false
-		}
-	}
-	if w.routed == 0 {
-		w.routed = c.now
-	}
-	return c.now-w.routed >= c.t.Grace
-}
-
 // publishes reports whether a proxy publishes to an exchange.
 func (m *member) publishes(exchange string) bool {
 	return m.report[exchange].Routing > 0 || len(m.own[exchange]) > 0
-}
-
-// released reports whether all proxies have let go of a closing shard.
-func (c *Core) released(exchange, queue string, w *work) bool {
-	version, known := w.closing[queue]
-	if !known {
-		w.closing[queue] = c.known.Version
-		return false
-	}
-	for _, m := range c.live() {
-		r, ok := m.report[exchange]
-		if !ok {
-			continue
-		}
-		if m.applied.Ballot != c.known.Ballot || m.applied.Version < version || r.Unsettled[queue] > 0 {
-			return false
-		}
-		for _, consumer := range r.Consumers {
-			if slices.Contains(consumer.Held, queue) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // strays lists shards that proxies have come to publish to on their own, or have
@@ -237,7 +163,7 @@ func (c *Core) begins(name string, w *work, kind EffectKind, shards []Shard) {
 
 // Done says what came of an EffectOutput.
 func (c *Core) Done(now time.Duration, id uint64, exchange string, o Outcome) {
-	c.now = now
+	c.at(now)
 	if c.local.swept(c, id, exchange, o) || c.lead == nil {
 		return
 	}
@@ -284,6 +210,9 @@ func (c *Core) finished(name string, e *Entry, w *work, o Outcome) {
 			c.relayout(name, e.removed(shards[0].Queue))
 			return
 		}
+		// Somebody has been quicker, or uses it past the proxies. Its consumers get it
+		// back, and are not to lose it every minute for nothing.
+		w.pauses[shards[0].Queue] = min(max(2*w.pauses[shards[0].Queue], c.t.Drain), c.t.Forget)
 		c.relayout(name, e.moved(shards, Unbound))
 	case LoadsEffect:
 		c.looked(name, e, w, o.Loads)

@@ -30,6 +30,8 @@ type work struct {
 	// version one was taken from targets.
 	due     map[string]time.Duration
 	closing map[string]uint64
+	// pauses are, per old queue that was closed in vain, how long it is left alone.
+	pauses  map[string]time.Duration
 	effect  effect
 	barrier barrier
 	// warned are the proxies that were warned of, by what they differ in.
@@ -56,6 +58,7 @@ func newWork() *work {
 		owner:   make(map[string]consumerKey),
 		due:     make(map[string]time.Duration),
 		closing: make(map[string]uint64),
+		pauses:  make(map[string]time.Duration),
 	}
 }
 
@@ -150,6 +153,11 @@ func (w *work) layoutChanged(e *Entry, version uint64) {
 	for queue := range w.due {
 		if !slices.ContainsFunc(e.Old, func(o OldShard) bool { return o.Queue == queue && o.Phase == Unbound }) {
 			delete(w.due, queue)
+		}
+	}
+	for queue := range w.pauses {
+		if !slices.ContainsFunc(e.Old, func(o OldShard) bool { return o.Queue == queue && o.Phase != Bound }) {
+			delete(w.pauses, queue)
 		}
 	}
 	for queue := range w.closing {
