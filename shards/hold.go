@@ -192,6 +192,28 @@ func (c *claim) holds(ordered bool) bool {
 	return c.own > c.overdue
 }
 
+// helping returns, per queue, how many consumers members have there only to help
+// out, those included that the broker does not know of yet.
+func (g *Group) helping() map[string]int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	helping := make(map[string]int)
+	count := func(m *Member) {
+		for queue, c := range m.holds.claims {
+			if c.lent > 0 {
+				helping[queue] += c.lent
+			}
+		}
+	}
+	for _, m := range g.members {
+		count(m)
+	}
+	for m := range g.gone {
+		count(m)
+	}
+	return helping
+}
+
 // ordered reports whether a shard may have one consumer at most.
 func (g *Group) ordered() bool { return g.plan != nil && g.plan.Ordered }
 

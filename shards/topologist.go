@@ -218,9 +218,13 @@ func (t *Topology) Uncovered(ctx context.Context, exchange string, list []Shard)
 	if err != nil {
 		return nil, err
 	}
+	var helping map[string]int
+	if x, _ := t.exchangeNamed(exchange); x.group.Load() != nil {
+		helping = x.group.Load().helping()
+	}
 	var uncovered []string
 	for i, count := range counts {
-		if count.Exists && count.Consumers == 0 {
+		if count.Exists && int(count.Consumers) <= helping[a.set.At(i).Queue] {
 			uncovered = append(uncovered, a.set.At(i).Queue)
 		}
 	}

@@ -120,7 +120,8 @@ type Topologist interface {
 	// Remove deletes a shard if it has no message and no consumer, and reports
 	// whether it is gone.
 	Remove(ctx context.Context, exchange string, shard Shard) (bool, error)
-	// Uncovered lists the queues among shards that have no consumer at the broker.
+	// Uncovered lists the queues among shards that have no consumer at the broker, or
+	// only such as this proxy has there to help out.
 	Uncovered(ctx context.Context, exchange string, shards []Shard) ([]string, error)
 	// Loads counts what is in shards, in their order. A shard that is not there is
 	// empty; one whose node does not answer is an error.
