@@ -131,9 +131,15 @@ func TestPseudoQueueGet(t *testing.T) {
 // TestPseudoQueueExclusive: an exclusive consumer has all shards for itself, or is refused.
 func TestPseudoQueueExclusive(t *testing.T) {
 	t.Parallel()
+	for name, more := range map[string]string{"balanced": "", "ordered": ", max-consumers-per-shard: 1"} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); pseudoQueueExclusive(t, more) })
+	}
+}
+
+func pseudoQueueExclusive(t *testing.T, more string) {
 	e := newEnv(t)
 	images := e.name("images")
-	p := e.proxy(map[string]int{images: 4})
+	p := e.proxyWith(e.policy(images, 4, more))
 	ch := open(t, p.URL)
 	declareSharded(t, ch, images)
 	requireRefused := func(exclusive bool) {

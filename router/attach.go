@@ -52,6 +52,8 @@ func (c *Conn) attachTo(ch *channel, o *op, k *consumer, r Answer, then func()) 
 		a := c.newAttachment(ch, k, q, limit)
 		m := k.consume
 		m.Queue, m.ConsumerTag, m.NoWait = q, a.tag, false
+		// Where order is promised shards have a single active consumer, on which RabbitMQ refuses exclusive ones. The group keeps others out.
+		m.Exclusive = m.Exclusive && !k.target.Ordered
 		c.sendUp(ch, &m)
 		o.want++
 	}

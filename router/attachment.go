@@ -32,7 +32,9 @@ type attachment struct {
 	ended   bool // cancelled; deliveries of it may be unacknowledged still
 }
 
-// newAttachment takes the first free slot: its number makes the tag, so that a deliver finds its attachment without a map.
+// newAttachment takes the first free slot: its number makes the tag, so that a deliver finds its attachment without a map. A slot stays taken until
+// everything delivered under its tag is settled: a queue counts what it has given out by consumer tag (RabbitMQ's rabbit_queue_consumers,
+// rabbit_fifo), so a second attachment of that tag would get more than its share when the first one's deliveries are settled, or less until then.
 func (c *Conn) newAttachment(ch *channel, k *consumer, queue string, limit int) *attachment {
 	slot := 0
 	for slot < len(ch.slots) && ch.slots[slot] != nil {
@@ -51,12 +53,11 @@ func (c *Conn) newAttachment(ch *channel, k *consumer, queue string, limit int) 
 	return a
 }
 
-// endAttachment frees the slot; the broker has confirmed the end.
+// endAttachment: the broker has confirmed the end.
 func (c *Conn) endAttachment(ch *channel, a *attachment) {
-	if ch.slots[a.slot] != a {
+	if a.ended {
 		return
 	}
-	ch.slots[a.slot] = nil
 	a.ended = true
 	for i, b := range a.of.atts {
 		if b == a {
@@ -68,6 +69,7 @@ func (c *Conn) endAttachment(ch *channel, a *attachment) {
 		c.attached(a, -1)
 	}
 	if a.unacked == 0 {
+		ch.slots[a.slot] = nil
 		c.release(a, false)
 	}
 }
@@ -102,7 +104,7 @@ func (c *Conn) adopt(a *attachment) {
 	c.release(&lent, false)
 }
 
-// attachmentOf finds the attachment whose tag the broker sent, nil for tags of the client's own.
+// attachmentOf finds the attachment whose tag the broker sent, nil for tags of the client's own and of attachments that have ended.
 func (c *Conn) attachmentOf(ch *channel, tag []byte) *attachment {
 	n := len(c.o.TagPrefix)
 	if len(ch.slots) == 0 || len(tag) <= n || string(tag[:n]) != c.o.TagPrefix {
@@ -115,7 +117,7 @@ func (c *Conn) attachmentOf(ch *channel, tag []byte) *attachment {
 		}
 		slot = slot*10 + int(d-'0')
 	}
-	if slot >= len(ch.slots) {
+	if slot >= len(ch.slots) || ch.slots[slot] == nil || ch.slots[slot].ended {
 		return nil
 	}
 	return ch.slots[slot]

@@ -231,7 +231,7 @@ func (c *Conn) brokerClose(ch *channel, f frames.Frame) Verdict {
 
 // reportRefusal tells the operator of a right that a client's user lacks for what the proxy does in its name: without shards it needed none of that.
 func (c *Conn) reportRefusal(o *op, m *frames.ChannelClose) {
-	if o.exchange == nil || m.ReplyCode != uint16(frames.AccessRefused) {
+	if o.exchange == nil || m.ReplyCode != uint16(frames.AccessRefused) || strings.HasSuffix(m.ReplyText, "in exclusive use") {
 		return
 	}
 	right := "read" // consume, get, purge

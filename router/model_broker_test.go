@@ -183,7 +183,7 @@ func (b *modelBroker) settle(ch *modelChannel, a frames.Ack) {
 			return false
 		}
 		if d.of != nil {
-			d.of.unacked--
+			ch.credit(d)
 		}
 		if a.Requeue {
 			b.stored[d.queue]++
@@ -191,6 +191,16 @@ func (b *modelBroker) settle(ch *modelChannel, a frames.Ack) {
 		}
 		return true
 	})
+}
+
+// credit lets a consumer have one more for a delivery that is settled. RabbitMQ's queues go by the tag of the consumer that it went to: they take
+// one that has come since, by the same tag on the same queue, for that consumer.
+func (ch *modelChannel) credit(d modelDelivery) {
+	for _, k := range ch.consumers {
+		if k.tag == d.of.tag && k.queue == d.queue {
+			k.unacked--
+		}
+	}
 }
 
 // consumed is how many unacknowledged deliveries one client's consumer has, over all its attachments.

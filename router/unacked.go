@@ -127,6 +127,7 @@ func (c *Conn) settled(ch *channel, a *attachment) {
 	}
 	ch.unacked.freed = ch.unacked.freed || a.of.prefetch > 0
 	if a.unacked == 0 {
+		ch.slots[a.slot] = nil
 		c.release(a, c.cut && a.of.target.Ordered) // in other modes it may be early
 	}
 }
