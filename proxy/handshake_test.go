@@ -1,10 +1,16 @@
 package proxy
 
 import (
+	"io"
+	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/router"
@@ -145,11 +151,21 @@ func TestTuneOkAboveTheOffer(t *testing.T) {
 
 func TestSlowHandshakeIsCut(t *testing.T) {
 	t.Run("before the header is complete", func(t *testing.T) {
-		r := startRig(t, func(o *Options) { o.HandshakeTimeout = time.Second }) // long enough for five octets to arrive
-		client := r.dial()
-		client.write(frames.ProtocolHeader[:5])
-		_, _ = client.next() // the end, in whatever form
-		require.Contains(t, r.cause(), "protocol header")
+		synctest.Test(t, func(t *testing.T) {
+			core, logs := observer.New(zapcore.DebugLevel)
+			client, end := net.Pipe()
+			s := newSession(newServer(Options{HandshakeTimeout: time.Hour, Log: zap.New(core)}), end, 1)
+			go s.serve()
+			_, err := client.Write(frames.ProtocolHeader[:5]) // returns when they were read
+			require.NoError(t, err)
+			_, err = client.Read(make([]byte, 1)) // meanwhile the hour passes
+			require.ErrorIs(t, err, io.EOF)
+			require.NoError(t, client.Close())
+			synctest.Wait()
+			require.Equal(t, 1, logs.Len())
+			require.Contains(t, logs.All()[0].ContextMap()["error"], "protocol header")
+			require.Equal(t, time.Hour, logs.All()[0].ContextMap()["lasted"])
+		})
 	})
 	t.Run("after the start", func(t *testing.T) {
 		r := startRig(t, nil)
