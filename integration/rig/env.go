@@ -49,6 +49,9 @@ func (n *Node) prepare(o NodeOptions, in installation, epmdPort int) error {
 		"enabled_plugins":     "[" + strings.Join(o.Plugins, ",") + "].\n",
 		"rabbitmq-env.conf":   "",
 	}
+	if o.ProxyProtocol {
+		o.Config += "\nproxy_protocol = true\n"
+	}
 	if o.Config != "" { // reading a rabbitmq.conf costs about 0.4 s of start time, even an empty one
 		files["rabbitmq.conf"] = strings.TrimRight(o.Config, "\n") + "\n"
 	}
