@@ -140,8 +140,8 @@ func (s *session) cutLocked(cause error) {
 }
 
 func closeWrite(c net.Conn) {
-	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.CloseWrite()
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
 	}
 }
 
@@ -187,6 +187,7 @@ func (s *session) finish() {
 	if s.node != nil {
 		fields = append(fields, zap.String("upstream", s.node.Address))
 	}
+	fields = append(fields, s.tlsFields()...)
 	if e := s.rt.Raised(); cause == nil && e != nil {
 		cause = new(error(e))
 	}

@@ -15,6 +15,9 @@ var healthHeader = [8]byte{'A', 'M', 'Q', 'P'}
 // greet reads the client's protocol header, connects to a node and passes the header on. It reports whether the session can start.
 func (s *session) greet() bool {
 	_ = s.client.SetDeadline(s.started.Add(s.srv.o.HandshakeTimeout))
+	if !s.secure() {
+		return false
+	}
 	var header [8]byte
 	if n, err := io.ReadFull(s.client, header[:]); err != nil {
 		if n == 0 {
@@ -35,7 +38,7 @@ func (s *session) greet() bool {
 		s.linger()
 		return false
 	}
-	in, n, err := s.srv.dial(s.ctx)
+	in, n, err := s.srv.dial(s.ctx, upstreamAs{})
 	if err != nil {
 		s.cause(err)
 		s.srv.refused.Add(1)

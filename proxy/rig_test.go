@@ -41,7 +41,7 @@ func startPrepared(t *testing.T, change func(*Options), prepare func(*server)) *
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &rig{t: t, logs: logs, broker: listenBroker(t), cancel: cancel, done: make(chan error, 1)}
 	addrs := make(chan []net.Addr, 1)
-	o := Options{Listeners: []string{"127.0.0.1:0"}, Nodes: []Node{{Address: r.broker.addr()}}, Log: zap.New(core), Version: "test",
+	o := Options{Listeners: []Listener{{Address: "127.0.0.1:0"}}, Nodes: []Node{{Address: r.broker.addr()}}, Log: zap.New(core), Version: "test",
 		HandshakeTimeout: time.Hour, DrainTimeout: time.Hour, Ready: func(a []net.Addr) { addrs <- a }}
 	if change != nil {
 		change(&o)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -42,7 +43,8 @@ type session struct {
 	srv     *server
 	log     *zap.Logger
 	started time.Time
-	client  net.Conn
+	from    Listener
+	client  net.Conn // guarded by mu until the relays run
 
 	ctx     context.Context // ends with the session; its cause is why
 	end     context.CancelCauseFunc
@@ -62,13 +64,14 @@ type session struct {
 	calm     bool // the last look has found no message that waits
 	gone     struct{ client, broker bool }
 	fences   map[uint64]*fenceWait
+	tls      *tls.ConnectionState // of the client's connection; nil: none
 
 	endCause atomic.Pointer[error] // why the session ends
 	silent   bool                  // no line in the log
 }
 
-func newSession(srv *server, client net.Conn, id uint64) *session {
-	s := &session{srv: srv, client: client, started: time.Now(),
+func newSession(srv *server, from Listener, client net.Conn, id uint64) *session {
+	s := &session{srv: srv, from: from, client: client, started: time.Now(),
 		log: srv.log.With(zap.Uint64("conn", id), zap.Stringer("client", client.RemoteAddr()))}
 	s.changed = sync.NewCond(&s.mu)
 	s.ctx, s.end = context.WithCancelCause(context.Background())

@@ -59,7 +59,7 @@ func comparedPart(o *proxy.Options) proxy.Options {
 
 func TestFlagsToOptions(t *testing.T) {
 	base := proxy.Options{
-		Listeners: []string{":5673"}, Nodes: []proxy.Node{{Address: "localhost:5672"}},
+		Listeners: []proxy.Listener{{Address: ":5673"}}, Nodes: []proxy.Node{{Address: "localhost:5672"}},
 		ControlUsername: "guest", ControlPassword: "guest",
 		DialTimeout: 5 * time.Second, HandshakeTimeout: 10 * time.Second, DrainTimeout: 10 * time.Second,
 		Prefer: proxy.LeastConnections, Version: version(),
@@ -74,10 +74,10 @@ func TestFlagsToOptions(t *testing.T) {
 		want proxy.Options
 	}{
 		{"proxy", base},
-		{"proxy --listen :1 --listen [::1]:2", with(func(o *proxy.Options) { o.Listeners = []string{":1", "[::1]:2"} })},
+		{"proxy --listen :1 --listen [::1]:2", with(func(o *proxy.Options) { o.Listeners = []proxy.Listener{{Address: ":1"}, {Address: "[::1]:2"}} })},
 		{"proxy --admin 127.0.0.1:15673", with(func(o *proxy.Options) { o.Admin = "127.0.0.1:15673" })},
 		{"proxy --listen 127.0.0.1:0 --listen 127.0.0.1:0", with(func(o *proxy.Options) {
-			o.Listeners = []string{"127.0.0.1:0", "127.0.0.1:0"}
+			o.Listeners = []proxy.Listener{{Address: "127.0.0.1:0"}, {Address: "127.0.0.1:0"}}
 		})},
 		{"proxy --upstream amqp://u%40x:p%3aw@h", with(func(o *proxy.Options) {
 			o.Nodes, o.ControlUsername, o.ControlPassword = []proxy.Node{{Address: "h:5672"}}, "u@x", "p:w"
@@ -131,7 +131,7 @@ func TestFileToOptions(t *testing.T) {
 	r := shardmq(nil, "proxy", "--config", write(t, fileText))
 	require.Zero(t, r.code, r.stderr)
 	require.Equal(t, proxy.Options{
-		Listeners: []string{"127.0.0.1:0"}, Nodes: []proxy.Node{{Name: "rabbit@a", Address: "a:5672"}, {Name: "rabbit@b", Address: "b:5672"}},
+		Listeners: []proxy.Listener{{Address: "127.0.0.1:0"}}, Nodes: []proxy.Node{{Name: "rabbit@a", Address: "a:5672"}, {Name: "rabbit@b", Address: "b:5672"}},
 		ControlUsername: "u", ControlPassword: "hunter2",
 		DialTimeout: time.Second, HandshakeTimeout: 2 * time.Second, DrainTimeout: 3 * time.Second,
 		Prefer: proxy.LeastConnections, Version: version(),

@@ -129,7 +129,7 @@ func options(cfg *config.Config, log *zap.Logger) proxy.Options {
 		o.DiscoveryInterval = d.Interval
 	}
 	for _, l := range cfg.Listeners {
-		o.Listeners = append(o.Listeners, l.Address)
+		o.Listeners = append(o.Listeners, proxy.Listener{Address: l.Address})
 	}
 	return o
 }
