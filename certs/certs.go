@@ -16,7 +16,7 @@ type ClientAuth string
 
 // The ways; the zero value is Required.
 const (
-	Required ClientAuth = "required"
+	Required ClientAuth = "require"
 	Optional ClientAuth = "optional"
 )
 

@@ -35,8 +35,11 @@ func (v *Live) Loaded() *Loaded { return v.now.Load() }
 func (v *Live) Server() *tls.Config { return v.server }
 
 // Client is for tls.Client, to connect to a host. It belongs to the caller.
-func (v *Live) Client(host string) *tls.Config {
-	c := v.now.Load().config.Clone()
+func (v *Live) Client(host string) *tls.Config { return v.now.Load().Client(host) }
+
+// Client is for tls.Client, to connect to a host. It belongs to the caller.
+func (l *Loaded) Client(host string) *tls.Config {
+	c := l.config.Clone()
 	c.ServerName = cmp.Or(c.ServerName, host)
 	return c
 }

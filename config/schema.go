@@ -44,13 +44,16 @@ func listeners(c *Config) list {
 		c.Listeners = append(c.Listeners, Listener{})
 		i := len(c.Listeners) - 1
 		return object{
-			fields: []field{{"address", required, scalar{
-				kind: "host:port", want: "host:port, e.g. \":5673\"",
-				set: func(v string) error {
-					c.Listeners[i].Address = v
-					return CheckListen(v)
-				},
-			}}},
+			fields: []field{
+				{"address", required, scalar{
+					kind: "host:port", want: "host:port, e.g. \":5673\"",
+					set: func(v string) error {
+						c.Listeners[i].Address = v
+						return CheckListen(v)
+					},
+				}},
+				{"tls", "", listenerTLS(&c.Listeners[i].TLS)},
+			},
 			missing: map[string]string{"address": `give host:port, e.g. address: ":5673"`},
 		}
 	}}
