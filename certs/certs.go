@@ -86,6 +86,9 @@ type Loaded struct {
 // Leaf is the certificate that is shown; nil for none.
 func (l *Loaded) Leaf() *x509.Certificate { return l.leaf }
 
+// Same reports whether two say the same.
+func (l *Loaded) Same(other *Loaded) bool { return l.sum == other.sum }
+
 // LoadServer reads the files. It returns nil if there is more than warnings among the problems.
 func LoadServer(o ServerOptions) (*Loaded, Problems) {
 	f := &loader{}

@@ -25,7 +25,7 @@ func NewLive(l *Loaded) *Live {
 
 // Replace has connections from now on go by l. It reports whether that says anything else than what there was.
 func (v *Live) Replace(l *Loaded) (changed bool) {
-	return v.now.Swap(l).sum != l.sum
+	return !v.now.Swap(l).Same(l)
 }
 
 // Loaded is what new connections go by.
@@ -45,8 +45,10 @@ func (l *Loaded) Client(host string) *tls.Config {
 }
 
 // HTTP is a client for https:// URLs, whose host is what servers must prove; ServerName is for others. Each of its requests has a
-// connection of its own.
-func (v *Live) HTTP() *http.Client { return &http.Client{Transport: transport{v}} }
+// connection of its own. Redirects are not followed: they would take a password elsewhere.
+func (v *Live) HTTP() *http.Client {
+	return &http.Client{Transport: transport{v}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
 
 type transport struct{ live *Live }
 

@@ -84,6 +84,11 @@ func (s *server) connect(ctx context.Context, n *node, as upstreamAs) (net.Conn,
 	return c, nil
 }
 
+// Dial connects to a node as a proxy with these options does for itself.
+func Dial(ctx context.Context, o *Options, n Node) (net.Conn, error) {
+	return (&server{o: *o}).connect(ctx, &node{Node: n}, upstreamAs{})
+}
+
 // errNoNode says that an address is no node's any more.
 var errNoNode = errors.New("this is no upstream node any more")
 

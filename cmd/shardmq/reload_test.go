@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/shardmq/shardmq/certs"
 	"github.com/shardmq/shardmq/config"
 	"github.com/shardmq/shardmq/proxy"
 )
@@ -37,13 +38,20 @@ func startReloader(t *testing.T, text string) *reloading {
 	r.logs = logs
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
-	each := newReloader(r.path, cfg, zap.New(core), r.updates)
+	each := newReloader(r.path, cfg, liveOf(t, cfg), zap.New(core), r.updates)
 	go func() {
 		defer close(stopped)
 		each.run(ctx, r.hangup)
 	}()
 	t.Cleanup(func() { cancel(); <-stopped })
 	return r
+}
+
+func liveOf(t *testing.T, cfg *config.Config) *certificates[*certs.Live] {
+	t.Helper()
+	loaded, err := loadCertificates(cfg)
+	require.NoError(t, err)
+	return live(loaded)
 }
 
 // write replaces the file as editors and Kubernetes do.
@@ -84,7 +92,7 @@ func TestReloadChangedAtTheStart(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, []byte(twoNodes), 0o600))
 	updates := make(chan proxy.Update, 1)
-	newReloader(path, cfg, zap.NewNop(), updates).reload(t.Context(), false)
+	newReloader(path, cfg, liveOf(t, cfg), zap.NewNop(), updates).reload(t.Context(), false)
 	require.Len(t, updates, 1)
 	require.Len(t, (<-updates).Nodes, 2)
 }
