@@ -115,11 +115,10 @@ func (s *session) brokerEnded(d *relay, err error) {
 	s.changed.Broadcast()
 }
 
-// refusedLogin reports whether the broker has dropped the connection as it does with refused credentials, when the client has not
-// announced authentication_failure_close. RabbitMQ may reset it, which a crash of the broker's at that point cannot be told from.
-func (s *session) refusedLogin() bool {
-	return !s.rt.Tuned() && !s.rt.WantsAuthFailureClose()
-}
+// refusedLogin reports whether the broker has dropped the connection before it has accepted the client's credentials, as it does with
+// a mechanism it does not know, a response it cannot read and, unless the client has announced authentication_failure_close, wrong
+// credentials. RabbitMQ may reset it, which a crash of the broker's at that point cannot be told from.
+func (s *session) refusedLogin() bool { return !s.rt.Tuned() }
 
 // cut ends the session at once.
 func (s *session) cut(cause error) {

@@ -18,6 +18,9 @@ const acceptPauseMin, acceptPauseMax = 5 * time.Millisecond, time.Second
 type Listener struct {
 	Address string      // host:port; port 0 picks a free one
 	TLS     *certs.Live // nil: clients speak plain AMQP
+	// ProxyProtocol says whose word about clients' addresses is taken; nil: nobody's.
+	ProxyProtocol *ProxyProtocol
+	Identity      string // of Options.Identities: what everybody here logs in with; "" = see Identity
 }
 
 func listen(ctx context.Context, addresses ...Listener) ([]net.Listener, error) {

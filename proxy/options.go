@@ -52,6 +52,9 @@ type Options struct {
 	Nodes     []Node // at least one, unless Discovery is set
 	// UpstreamTLS is for nodes with TLS; nil: whom the system trusts, and no certificate of the proxy's.
 	UpstreamTLS *certs.Live
+	Identities  []Identity // of clients, for nodes with TLS
+	// ProxyProtocol is what connections to nodes begin with.
+	ProxyProtocol ProxyVersion
 	// Discovery finds nodes beside those listed, every DiscoveryInterval (0 = that of package discovery); nil = there are no others.
 	Discovery         discovery.Source
 	DiscoveryInterval time.Duration

@@ -43,6 +43,7 @@ type session struct {
 	srv     *server
 	log     *zap.Logger
 	started time.Time
+	id      uint64
 	from    Listener
 	client  net.Conn // guarded by mu until the relays run
 
@@ -64,6 +65,7 @@ type session struct {
 	calm     bool // the last look has found no message that waits
 	gone     struct{ client, broker bool }
 	fences   map[uint64]*fenceWait
+	origin   origin
 	tls      *tls.ConnectionState // of the client's connection; nil: none
 
 	endCause atomic.Pointer[error] // why the session ends
@@ -71,8 +73,9 @@ type session struct {
 }
 
 func newSession(srv *server, from Listener, client net.Conn, id uint64) *session {
-	s := &session{srv: srv, from: from, client: client, started: time.Now(),
-		log: srv.log.With(zap.Uint64("conn", id), zap.Stringer("client", client.RemoteAddr()))}
+	s := &session{srv: srv, id: id, from: from, client: client, started: time.Now(),
+		origin: origin{client: client.RemoteAddr(), server: client.LocalAddr()},
+		log:    srv.log.With(zap.Uint64("conn", id), zap.Stringer("client", client.RemoteAddr()))}
 	s.changed = sync.NewCond(&s.mu)
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	s.rt = router.New(router.Options{Open: srv.open, TagPrefix: srv.tagPrefix, ServerTag: serverTag,

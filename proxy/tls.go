@@ -51,8 +51,9 @@ func (s *session) tlsFields() []zap.Field {
 
 // upstreamAs is whom the proxy speaks for on a connection to a node. The zero value: for itself.
 type upstreamAs struct {
-	preamble []byte                                                      // sent before anything else, TLS included
-	cert     func(*tls.CertificateRequestInfo) (*tls.Certificate, error) // nil: the proxy's own, if it has any
+	preamble []byte        // sent before anything else, TLS included; nil: ProxyVersion.Header
+	tls      *certs.Loaded // for nodes with TLS; nil: the proxy's own as it is now
+	client   bool          // the certificate in tls is the client's
 }
 
 // connect opens a connection to a node: TCP, the preamble, TLS if the node is to have it.
@@ -61,6 +62,9 @@ func (s *server) connect(ctx context.Context, n *node, as upstreamAs) (net.Conn,
 	conn, err := d.DialContext(ctx, "tcp", n.Address)
 	if err != nil {
 		return nil, err
+	}
+	if as.preamble == nil {
+		as.preamble = s.o.ProxyProtocol.Header(conn)
 	}
 	if len(as.preamble) > 0 {
 		if _, err := conn.Write(as.preamble); err != nil {
@@ -72,11 +76,10 @@ func (s *server) connect(ctx context.Context, n *node, as upstreamAs) (net.Conn,
 		return conn, nil
 	}
 	host, _, _ := net.SplitHostPort(n.Address)
-	config := s.o.UpstreamTLS.Client(host)
-	if as.cert != nil {
-		config.Certificates, config.GetClientCertificate = nil, as.cert
+	if as.tls == nil {
+		as.tls = s.o.UpstreamTLS.Loaded()
 	}
-	c := newTLSConn(conn, config, tls.Client, upstreamFault)
+	c := newTLSConn(conn, as.tls.Client(host), tls.Client, upstreamFault)
 	if err := c.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		return nil, fmt.Errorf("TLS: %w", upstreamFault(err))
