@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"time"
 
@@ -57,6 +58,15 @@ type Config struct {
 type Listener struct {
 	Address string               // "host:port" or ":port"; port 0 lets the system choose
 	TLS     *certs.ServerOptions // nil: plain AMQP
+	// ProxyProtocol says whose word about clients' addresses is taken; nil: nobody's.
+	ProxyProtocol *ProxyProtocol
+	Identity      string // of Upstream.Identities; "" = that of the client's certificate, if any
+}
+
+// ProxyProtocol is how a listener takes PROXY protocol headers.
+type ProxyProtocol struct {
+	Trusted  []netip.Prefix // who may send one
+	Optional bool           // they need not
 }
 
 // Upstream is the RabbitMQ that the proxy stands before.
@@ -68,6 +78,16 @@ type Upstream struct {
 	Control     Control
 	DialTimeout time.Duration
 	TLS         *certs.ClientOptions // nil: not given, which nodes with TLS take for system's CAs and no certificate
+	Identities  []Identity
+	// ProxyProtocol is the version of the header that connections to nodes begin with; 0 = none.
+	ProxyProtocol int
+}
+
+// Identity is a certificate that the proxy shows to nodes in a client's stead.
+type Identity struct {
+	Name                string
+	CommonName, Subject string // of the client's own certificate; at most one is not empty
+	TLS                 certs.ClientOptions
 }
 
 // Node is one RabbitMQ node. Name is empty only if it is the sole node: the

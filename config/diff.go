@@ -49,7 +49,8 @@ func (c Changes) Empty() bool { return len(c.Policies) == 0 && len(c.Nodes) == 0
 
 // Same reports whether two configurations say the same.
 func Same(a, b *Config) bool {
-	return Diff(a, b).Empty() && NeedRestart(a, b) == nil && reflect.DeepEqual(a.Listeners, b.Listeners) && reflect.DeepEqual(a.Upstream.TLS, b.Upstream.TLS)
+	return Diff(a, b).Empty() && NeedRestart(a, b) == nil && reflect.DeepEqual(a.Listeners, b.Listeners) && reflect.DeepEqual(a.Upstream.TLS, b.Upstream.TLS) &&
+		reflect.DeepEqual(a.Upstream.Identities, b.Upstream.Identities)
 }
 
 // Files lists the files that the configuration names.
@@ -62,6 +63,9 @@ func (c *Config) Files() []string {
 	}
 	if t := c.Upstream.TLS; t != nil {
 		all = append(all, t.CA, t.Cert, t.Key)
+	}
+	for _, each := range c.Upstream.Identities {
+		all = append(all, each.TLS.Cert, each.TLS.Key)
 	}
 	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
 }
@@ -79,6 +83,8 @@ func NeedRestart(before, after *Config) []string {
 		{"upstream.zone", before.Upstream.Zone, after.Upstream.Zone},
 		{"upstream.prefer", before.Upstream.Prefer, after.Upstream.Prefer},
 		{"upstream.control", before.Upstream.Control, after.Upstream.Control},
+		{"upstream.proxy-protocol", before.Upstream.ProxyProtocol, after.Upstream.ProxyProtocol},
+		{"upstream.tls.identities", whose(before.Upstream.Identities), whose(after.Upstream.Identities)},
 		{"upstream.dial-timeout", before.Upstream.DialTimeout, after.Upstream.DialTimeout},
 		{"proxy", before.Proxy, after.Proxy},
 		{"admin", before.Admin, after.Admin},
@@ -98,6 +104,15 @@ func withoutFiles(all []Listener) []Listener {
 		if l.TLS != nil {
 			out[i].TLS = &certs.ServerOptions{}
 		}
+	}
+	return out
+}
+
+// whose leaves out of identities what a proxy takes over while it runs.
+func whose(all []Identity) []Identity {
+	out := slices.Clone(all)
+	for i := range out {
+		out[i].TLS = certs.ClientOptions{}
 	}
 	return out
 }

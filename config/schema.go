@@ -53,6 +53,8 @@ func listeners(c *Config) list {
 					},
 				}},
 				{"tls", "", listenerTLS(&c.Listeners[i].TLS)},
+				{"proxy-protocol", "", proxyProtocol(&c.Listeners[i].ProxyProtocol)},
+				{"identity", "that of the client's certificate", filled("the name of one of upstream.tls.identities", &c.Listeners[i].Identity)},
 			},
 			missing: map[string]string{"address": `give host:port, e.g. address: ":5673"`},
 		}

@@ -40,7 +40,7 @@ func listenerTLS(dst **certs.ServerOptions) object {
 }
 
 // upstreamTLS is how the proxy connects to nodes with TLS.
-func upstreamTLS(dst **certs.ClientOptions) object {
+func upstreamTLS(dst **certs.ClientOptions, all *[]Identity) object {
 	o := &certs.ClientOptions{MinVersion: tls.VersionTLS12}
 	verify := true
 	return object{
@@ -51,6 +51,7 @@ func upstreamTLS(dst **certs.ClientOptions) object {
 			{"server-name", "the host of the node's address", filled("a host name, as it is in the nodes' certificates", &o.ServerName)},
 			{"verify", "true", truth(&verify)},
 			{"min-version", "1.2", tlsVersion(&o.MinVersion)},
+			{"identities", "none", identities(all)},
 		},
 		done: func(p *parser, at place) {
 			*dst = o
@@ -69,6 +70,9 @@ func upstreamTLS(dst **certs.ClientOptions) object {
 			if p.files {
 				_, found := certs.LoadClient(*o)
 				p.certificates(at, found)
+			}
+			for i := range *all {
+				(*all)[i].complete(*o)
 			}
 		},
 	}

@@ -14,7 +14,8 @@ func upstream(c *Config) object {
 				string(LeastConnections), string(PreferZone), string(ListOrder))},
 			{"control", "", control(&u.Control)},
 			{"dial-timeout", DefaultDialTimeout.String(), duration(&u.DialTimeout)},
-			{"tls", "", upstreamTLS(&u.TLS)},
+			{"tls", "", upstreamTLS(&u.TLS, &u.Identities)},
+			{"proxy-protocol", "off", oneOf(func(v string) { u.ProxyProtocol = map[string]int{"v1": 1, "v2": 2}[v] }, "off", "v1", "v2")},
 		},
 		done: func(p *parser, at place) {
 			for i, scheme := range schemes {

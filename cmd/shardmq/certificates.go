@@ -14,8 +14,9 @@ import (
 
 // certificates are the TLS configurations that a configuration asks for, or that a running proxy has.
 type certificates[T any] struct {
-	listeners map[string]T // by listenerKey
-	upstream  T
+	listeners  map[string]T // by listenerKey
+	upstream   T
+	identities map[string]T // by name
 }
 
 // listenerKey tells listeners apart: several may have the same address, if the port is for the system to choose.
@@ -31,7 +32,7 @@ func listenerKey(cfg *config.Config, i int) string {
 
 // loadCertificates reads the files. What can be wrong with them has been reported by package config, unless they have changed since.
 func loadCertificates(cfg *config.Config) (*certificates[*certs.Loaded], error) {
-	c := &certificates[*certs.Loaded]{listeners: map[string]*certs.Loaded{}}
+	c := &certificates[*certs.Loaded]{listeners: map[string]*certs.Loaded{}, identities: map[string]*certs.Loaded{}}
 	var bad []error
 	for i, l := range cfg.Listeners {
 		if l.TLS == nil {
@@ -52,12 +53,22 @@ func loadCertificates(cfg *config.Config) (*certificates[*certs.Loaded], error) 
 		bad = append(bad, fmt.Errorf("upstream.tls: %w", found))
 	}
 	c.upstream = loaded
+	for i, each := range cfg.Upstream.Identities {
+		loaded, found := certs.LoadClient(each.TLS)
+		if found.Fatal() {
+			bad = append(bad, fmt.Errorf("upstream.tls.identities[%d]: %w", i, found))
+		}
+		c.identities[each.Name] = loaded
+	}
 	return c, errors.Join(bad...)
 }
 
 // live makes them what a proxy may be given.
 func live(c *certificates[*certs.Loaded]) *certificates[*certs.Live] {
-	out := &certificates[*certs.Live]{listeners: map[string]*certs.Live{}, upstream: certs.NewLive(c.upstream)}
+	out := &certificates[*certs.Live]{listeners: map[string]*certs.Live{}, upstream: certs.NewLive(c.upstream), identities: map[string]*certs.Live{}}
+	for name, l := range c.identities {
+		out.identities[name] = certs.NewLive(l)
+	}
 	for key, l := range c.listeners {
 		out.listeners[key] = certs.NewLive(l)
 	}
@@ -77,6 +88,12 @@ func replace(running *certificates[*certs.Live], fresh *certificates[*certs.Load
 		changed = true
 		log.Info("TLS to nodes replaced", certificateFields(fresh.upstream)...)
 	}
+	for name, v := range running.identities {
+		if l := fresh.identities[name]; l != nil && v.Replace(l) {
+			changed = true
+			log.Info("certificate of identity replaced", append(certificateFields(l), zap.String("identity", name))...)
+		}
+	}
 	return changed
 }
 
@@ -84,6 +101,11 @@ func replace(running *certificates[*certs.Live], fresh *certificates[*certs.Load
 func same(running *certificates[*certs.Live], fresh *certificates[*certs.Loaded]) bool {
 	for key, v := range running.listeners {
 		if l := fresh.listeners[key]; l == nil || !v.Loaded().Same(l) {
+			return false
+		}
+	}
+	for name, v := range running.identities {
+		if l := fresh.identities[name]; l == nil || !v.Loaded().Same(l) {
 			return false
 		}
 	}

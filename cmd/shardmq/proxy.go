@@ -119,6 +119,7 @@ func options(cfg *config.Config, running *certificates[*certs.Live], log *zap.Lo
 	o := proxy.Options{
 		Nodes:            nodes(cfg),
 		UpstreamTLS:      running.upstream,
+		ProxyProtocol:    proxy.ProxyVersion(cfg.Upstream.ProxyProtocol),
 		Discovery:        source(&cfg.Upstream, running.upstream),
 		Prefer:           proxy.Prefer(cfg.Upstream.Prefer),
 		Zone:             cfg.Upstream.Zone,
@@ -141,7 +142,15 @@ func options(cfg *config.Config, running *certificates[*certs.Live], log *zap.Lo
 		o.DiscoveryInterval, o.DiscoveryTLS = d.Interval, d.TLS
 	}
 	for i, l := range cfg.Listeners {
-		o.Listeners = append(o.Listeners, proxy.Listener{Address: l.Address, TLS: running.listeners[listenerKey(cfg, i)]})
+		from := proxy.Listener{Address: l.Address, TLS: running.listeners[listenerKey(cfg, i)], Identity: l.Identity}
+		if pp := l.ProxyProtocol; pp != nil {
+			from.ProxyProtocol = &proxy.ProxyProtocol{Trusted: pp.Trusted, Optional: pp.Optional}
+		}
+		o.Listeners = append(o.Listeners, from)
+	}
+	for _, each := range cfg.Upstream.Identities {
+		o.Identities = append(o.Identities, proxy.Identity{Name: each.Name, CommonName: each.CommonName, Subject: each.Subject,
+			TLS: running.identities[each.Name]})
 	}
 	return o
 }
