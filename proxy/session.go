@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"runtime/debug"
 	"sync"
@@ -142,7 +141,7 @@ func (s *session) clientFrameMax() uint32 {
 	most := s.rt.ClientFrameMax()
 	switch {
 	case most > 0:
-		return min(most, math.MaxUint32-frames.Overhead) + frames.Overhead // as RabbitMQ counts: frame_max without head and end octet
+		return most
 	case !s.rt.Established() && !s.rt.Closing():
 		return handshakeFrameMax // nobody has logged in yet
 	}
