@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -117,8 +118,9 @@ func (s *server) reach(ctx context.Context, n *node, timeout time.Duration, as u
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	in := newReader(conn)
-	if _, err = conn.Write(frames.ProtocolHeader[:]); err == nil {
-		err = in.fill(0)
+	_, err = conn.Write(frames.ProtocolHeader[:])
+	if why := in.fill(0); err == nil || errors.As(why, new(*tlsFault)) {
+		err = why // also if the header came too late to be read: with TLS 1.3 the node says only now what it thinks of a certificate
 	}
 	if err == nil && in.unread()[0] == tlsAlertRecord {
 		err = errAnswersTLS

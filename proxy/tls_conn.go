@@ -15,7 +15,8 @@ import (
 type tlsConn struct {
 	*tls.Conn
 	wire    *wire
-	explain func(error) error // words an error; may be nil
+	explain func(error) error     // words an error; may be nil
+	fault   atomic.Pointer[error] // of Read
 }
 
 // newTLSConn begins TLS on conn as one of the sides, tls.Server or tls.Client. The handshake is still to come.
@@ -48,7 +49,22 @@ func (c *tlsConn) worded(err error) error {
 	if err == nil || err == io.EOF || c.explain == nil { //nolint:errorlint // as io.Reader demands
 		return err
 	}
-	return c.explain(err)
+	err = c.explain(err)
+	if _, known := err.(*tlsFault); known { //nolint:errorlint // as explain has made it
+		c.fault.CompareAndSwap(nil, &err)
+	}
+	return err
+}
+
+// Write implements net.Conn. A peer that refuses a certificate says so and closes: what it has said is worth more than that it has closed.
+func (c *tlsConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err != nil {
+		if why := c.fault.Load(); why != nil {
+			err = *why
+		}
+	}
+	return n, err
 }
 
 // Close implements net.Conn.

@@ -27,8 +27,15 @@ type NodeOptions struct {
 	Config  string   // lines of rabbitmq.conf
 	// ProxyProtocol has every AMQP listener insist on a PROXY protocol header (proxy_protocol = true).
 	ProxyProtocol bool
-	Dir           string // state folder, kept by Stop; default: a temporary one, removed by Stop
-	Version       string // one that install-rabbitmq.sh provides: "4.0", "4.3"; default: see the package's environment
+	TLS           *NodeTLS // nil: the node has no listener with TLS
+	Dir           string   // state folder, kept by Stop; default: a temporary one, removed by Stop
+	Version       string   // one that install-rabbitmq.sh provides: "4.0", "4.3"; default: see the package's environment
+}
+
+// NodeTLS is a listener with TLS beside the plain one. Files are PEM.
+type NodeTLS struct {
+	CA, Cert, Key string
+	ClientCerts   bool // clients must show a certificate that CA has signed
 }
 
 // Node is a private RabbitMQ node, or the one AMQP_URL names. Its methods may be called from any goroutine; those
@@ -37,6 +44,8 @@ type Node struct {
 	Name string // RabbitMQ's name of it, such as "shmq-1@localhost"; "" for a broker of the user's own
 	Addr string // "127.0.0.1:port"
 	URL  string // "amqp://guest:guest@127.0.0.1:port"
+	// TLSAddr is the address of the listener with TLS; "" for none.
+	TLSAddr string
 
 	external       bool
 	proxied        bool   // a PROXY protocol header comes first
@@ -105,6 +114,14 @@ func startNode(ctx context.Context, o NodeOptions, in installation) (*Node, erro
 	n := &Node{Name: name, dir: o.Dir, keep: o.Dir != "", proxied: o.ProxyProtocol}
 	if err := n.place(); err != nil {
 		return nil, err
+	}
+	if o.TLS != nil {
+		port, err := FreePort()
+		if err != nil {
+			return nil, errors.Join(err, os.RemoveAll(n.scratch))
+		}
+		n.TLSAddr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		o.Config += o.TLS.config(n.TLSAddr)
 	}
 	epmdPort, err := space.useEpmd(ctx, in.epmd)
 	if err != nil {
@@ -179,8 +196,20 @@ func (n *Node) login(ctx context.Context) error {
 	}})
 	var refused *amqp.Error
 	if errors.As(err, &refused) && refused.Code == amqp.AccessRefused {
+		return n.listens(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(conn.Close(), n.listens(ctx))
+}
+
+// listens says whether the listener with TLS is there as well, if there is to be one.
+func (n *Node) listens(ctx context.Context) error {
+	if n.TLSAddr == "" {
 		return nil
 	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", n.TLSAddr)
 	if err != nil {
 		return err
 	}
