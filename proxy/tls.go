@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,10 +24,13 @@ func (s *session) secure() bool {
 	s.client, s.down.conn = c, c
 	s.mu.Unlock()
 	if err := c.Handshake(); err != nil {
-		if c.wire.seen {
-			s.cause(clientFault(err))
-		} else {
+		switch {
+		case !c.wire.seen:
 			s.quiet() // a port probe
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			s.cause(fmt.Errorf("TLS: %w", errHandshake))
+		default:
+			s.cause(clientFault(err))
 		}
 		return false
 	}
