@@ -18,7 +18,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/shardmq/shardmq/certs"
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/shards"
 	"github.com/shardmq/shardmq/shards/discovery"
 )

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/shardmq/shardmq/certs"
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/shards"
 )
 

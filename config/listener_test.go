@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardmq/shardmq/certs/certtest"
+	"github.com/shardmq/shardmq/config/certs/certtest"
 )
 
 const identityFile = `

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/shardmq/shardmq/certs"
+	"github.com/shardmq/shardmq/config/certs"
 )
 
 const identitiesExample = `- {name: app1, common-name: app1, cert: app1.pem, key: app1.key}`

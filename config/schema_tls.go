@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/shardmq/shardmq/certs"
+	"github.com/shardmq/shardmq/config/certs"
 )
 
 // listenerTLS is how a listener serves clients with TLS.

@@ -14,7 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardmq/shardmq/certs/certtest"
+	"github.com/shardmq/shardmq/config/certs/certtest"
 	"github.com/shardmq/shardmq/integration/rig"
 )
 

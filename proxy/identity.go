@@ -5,7 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/asn1"
 
-	"github.com/shardmq/shardmq/certs"
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/router"
 )
 

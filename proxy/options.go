@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/shardmq/shardmq/certs"
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/shards"
 	"github.com/shardmq/shardmq/shards/discovery"
 )

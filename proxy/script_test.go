@@ -36,6 +36,7 @@ func (c *script) Read(b []byte) (int, error) {
 func (c *script) Write(b []byte) (int, error)      { return c.written.Write(b) }
 func (c *script) Close() error                     { return nil }
 func (c *script) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 5} }
+func (c *script) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2), Port: 6} }
 func (c *script) SetWriteDeadline(time.Time) error { return nil }
 
 // scripted is a session with an open connection and channel 1 between two connections that are no sockets.

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/shardmq/shardmq/certs"
+	"github.com/shardmq/shardmq/config/certs"
 )
 
 // secure does the TLS handshake where the listener asks for one, within the client's deadline. It reports whether the session can go on.

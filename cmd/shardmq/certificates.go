@@ -8,8 +8,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/shardmq/shardmq/certs"
 	"github.com/shardmq/shardmq/config"
+	"github.com/shardmq/shardmq/config/certs"
 )
 
 // certificates are the TLS configurations that a configuration asks for, or that a running proxy has.

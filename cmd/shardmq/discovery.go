@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/shardmq/shardmq/certs"
 	"github.com/shardmq/shardmq/config"
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/shards/discovery"
 )
 

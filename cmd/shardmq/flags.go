@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shardmq/shardmq/certs"
 	"github.com/shardmq/shardmq/config"
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/shards"
 )
 

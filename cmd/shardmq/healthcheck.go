@@ -12,8 +12,8 @@ import (
 	"net"
 	"time"
 
-	"github.com/shardmq/shardmq/certs"
 	"github.com/shardmq/shardmq/config"
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/frames"
 )
 

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/shardmq/shardmq/admin/inventory"
-	"github.com/shardmq/shardmq/certs"
 	"github.com/shardmq/shardmq/config"
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/proxy"
 	"github.com/shardmq/shardmq/shards"
 	"github.com/shardmq/shardmq/shards/control"

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardmq/shardmq/certs/certtest"
+	"github.com/shardmq/shardmq/config/certs/certtest"
 )
 
 // texts are the problems as "key: text", with "(warning)" behind those that are.
