@@ -91,7 +91,7 @@ func (s *session) brokerEnded(d *relay, err error) {
 	_ = s.client.SetWriteDeadline(time.Now().Add(closeOkWait))
 	if !s.gone.client && !s.rt.Closing() && !s.refusedLogin() {
 		s.causeOf("upstream connection lost", err)
-		s.rt.RaiseConnection(&frames.Exception{Code: frames.ConnectionForced, Text: "shardmq lost its connection to the broker"})
+		s.rt.RaiseLost(&frames.Exception{Code: frames.ConnectionForced, Text: "shardmq lost its connection to the broker"})
 	} else if !s.rt.Closing() || errors.As(err, new(*frames.Exception)) {
 		s.causeOf("upstream", err)
 	}

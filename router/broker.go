@@ -44,6 +44,9 @@ func (c *Conn) contentEnd(ch *channel) {
 func (c *Conn) BrokerFrame(f frames.Frame) Verdict {
 	id := f.Channel()
 	if id == 0 {
+		if f.Type() == frames.TypeHeartbeat {
+			c.fault = nil // it goes on
+		}
 		return c.brokerControl(f)
 	}
 	if c.state == connClosingProxy || c.state == connClosed {

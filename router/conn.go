@@ -80,6 +80,7 @@ type Conn struct {
 	tuned    bool              // the broker has sent connection.tune
 	blocked  bool              // the broker has blocked this connection
 	raised   *frames.Exception // what RaiseConnection was called with
+	fault    *frames.Exception // what the broker may hang up for; see suspect
 
 	chans []*channel // by channel number; nil where not open
 
