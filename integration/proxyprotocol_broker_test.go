@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -50,6 +52,32 @@ func TestProxyProtocolToTheBroker(t *testing.T) {
 			require.NoError(t, err)
 			require.Zero(t, code)
 			logged(t, p, `"client":"192.0.2.7:1234"`, `"via":"127.0.0.1:`, "connection closed")
+		}
+		require.NotContains(t, e.broker.LogTail(10_000), "crasher")
+	})
+}
+
+// TestProxyProtocolOfTheProxysOwn: what the proxy and its commands ask of a node is understood, and spoils nobody's log.
+func TestProxyProtocolOfTheProxysOwn(t *testing.T) {
+	onVersions(t, func(t *testing.T, version string) {
+		e := newProxied(t, rig.NodeOptions{Version: version})
+		p := e.start(rig.ProxyOptions{Config: fmt.Sprintf(`listeners: [{address: "127.0.0.1:0"}]
+upstream: {nodes: [{address: %q}], proxy-protocol: v2}
+admin: {address: "127.0.0.1:0"}
+`, e.broker.Addr)}) // without policies it has no control connection that readiness could go by
+		for range 3 {
+			code, text := fetch(t, p, "/readyz")
+			require.Equal(t, 200, code, text)
+		}
+		dial(t, e.at(p.Addr)) // the broker has got that far
+		require.NotContains(t, e.broker.LogTail(10_000), "[error]")
+
+		file := filepath.Join(t.TempDir(), "shardmq.yaml")
+		for _, send := range []string{"v1", "v2"} {
+			require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, "upstream: {nodes: [{name: %q, address: %q}], proxy-protocol: %s}\npolicies:\n%s",
+				e.broker.Name, e.broker.Addr, send, e.policy("images", 2, "")), 0o600))
+			out, code := shardmq(t, "shards", "list", "--config", file)
+			require.Zero(t, code, out)
 		}
 		require.NotContains(t, e.broker.LogTail(10_000), "crasher")
 	})
