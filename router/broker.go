@@ -47,6 +47,9 @@ func (c *Conn) BrokerFrame(f frames.Frame) Verdict {
 		if f.Type() == frames.TypeHeartbeat {
 			c.fault = nil // it goes on
 		}
+		if f.Method() == frames.ConnectionCloseID {
+			f = c.closeWords(f)
+		}
 		return c.brokerControl(f)
 	}
 	if c.state == connClosingProxy || c.state == connClosed {
@@ -260,7 +263,7 @@ func (c *Conn) reportLostType(ch *channel, f frames.Frame) {
 func (c *Conn) editClose(ch *channel, m *frames.ChannelClose) bool {
 	text, id := m.ReplyText, frames.MethodID(m.ClassID)<<16|frames.MethodID(m.MethodID)
 	if id == frames.BasicConsumeID || id == frames.BasicGetID || id == frames.QueuePurgeID {
-		text = aboutShard(ch.op, text)
+		text = ch.aboutShard(text)
 	}
 	if ch.translated != nil {
 		r := c.dir.Lookup([]byte(ch.translated.Exchange))
@@ -271,9 +274,7 @@ func (c *Conn) editClose(ch *channel, m *frames.ChannelClose) bool {
 	} else if text == m.ReplyText {
 		return false
 	}
-	e := frames.Exception{Code: frames.Code(m.ReplyCode)}
-	e.Text = trimName(text, e.Code)
-	m.ReplyText = e.ReplyText()
+	m.ReplyText = replyText(m.ReplyCode, text)
 	return true
 }
 
