@@ -112,6 +112,8 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 	if err == nil {
 		r.refused = ""
 		r.take(ctx, cfg, fresh)
+		r.seen = r.sum(data) // it may name other files now
+		r.taken = r.seen
 		return
 	}
 	// What is refused is looked at again and again: it may name files that are not looked at otherwise.

@@ -26,6 +26,7 @@ type reloading struct {
 	hangup  chan os.Signal
 	updates chan proxy.Update
 	logs    *observer.ObservedLogs
+	running *certificates[*certs.Live]
 }
 
 func startReloader(t *testing.T, text string) *reloading {
@@ -38,7 +39,8 @@ func startReloader(t *testing.T, text string) *reloading {
 	r.logs = logs
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
-	each := newReloader(r.path, cfg, liveOf(t, cfg), zap.New(core), r.updates)
+	r.running = liveOf(t, cfg)
+	each := newReloader(r.path, cfg, r.running, zap.New(core), r.updates)
 	go func() {
 		defer close(stopped)
 		each.run(ctx, r.hangup)
