@@ -19,7 +19,7 @@ var diffErrors = map[string]func(*diff){
 		d.lastWords(method(1, &frames.ChannelClose{ReplyCode: 200}), method(1, &frames.ChannelOpen{}))
 	},
 	"channel.flow":                           errorsFlow,
-	"close-ok that nobody asked for":         func(d *diff) { d.lastWords(method(1, &frames.ChannelCloseOk{})) },
+	"close-ok that nobody asked for":         func(d *diff) { d.talk("client").write(method(1, &frames.ChannelCloseOk{})); d.endAll() },
 	"channel 2 fails in channel 1's content": errorsBeside,
 }
 

@@ -30,9 +30,9 @@ func consumeReplyTo(d *diff) {
 	server.ask1(&frames.ConfirmSelect{})
 	server.write(mandatory(1, "", to, "too late"))
 	server.untilConfirmed(1, 1)
-	server.refused(1, method(1, &frames.QueueDeclare{Queue: replyTo + ".nobody", Passive: true}))
 	k.bye()
-	server.bye()
+	server.write(method(1, &frames.QueueDeclare{Queue: replyTo + ".nobody", Passive: true}), method(1, &frames.BasicConsume{Queue: "no such queue either"}))
+	server.end()
 }
 
 func consumeBadArguments(d *diff) {

@@ -181,6 +181,7 @@ func handshakeTune(d *diff) {
 	for name, adjust := range map[string]func(ok *frames.ConnectionTuneOk){
 		"frame_max too large":   func(ok *frames.ConnectionTuneOk) { ok.FrameMax++ },
 		"frame_max too small":   func(ok *frames.ConnectionTuneOk) { ok.FrameMax = 4095 },
+		"frame_max of 4096":     func(ok *frames.ConnectionTuneOk) { ok.FrameMax = 4096 },
 		"no frame_max":          func(ok *frames.ConnectionTuneOk) { ok.FrameMax = 0 },
 		"channel_max too large": func(ok *frames.ConnectionTuneOk) { ok.ChannelMax++ },
 		"no channel_max":        func(ok *frames.ConnectionTuneOk) { ok.ChannelMax = 0 },
@@ -195,10 +196,13 @@ func handshakeTune(d *diff) {
 		k.seen[0] = nil
 		ok := frames.ConnectionTuneOk{ChannelMax: tune.ChannelMax, FrameMax: tune.FrameMax}
 		adjust(&ok)
-		k.write(method(0, &ok), steps[3].say, method(0, &frames.ConnectionClose{ReplyCode: 200}))
+		k.write(method(0, &ok), steps[3].say)
 	}
 	d.endAll()
 	refused := frames.Exception{Code: frames.NotAllowed, Method: frames.ConnectionTuneOkID}
+	if d.version == "4.3" { // at least 8192
+		d.instead(map[string]frames.Exception{"frame_max of 4096": refused})
+	}
 	d.instead(map[string]frames.Exception{"channel_max too large": refused, "no channel_max": refused, "frame_max too large": refused,
 		"frame_max too small": refused, "no frame_max": refused})
 }

@@ -48,7 +48,7 @@ func (d *diff) pseudo(k *talk, plain string) string {
 }
 
 // aboutShards is what a text about a shard has more than one about a plain queue.
-var aboutShards = regexp.MustCompile(`sharding: (\S+) - \S+@\S+ - \d+'(.*) \(pseudo-queue '(\S+)'\)`)
+var aboutShards = regexp.MustCompile(`sharding: (\S+)(?: - \S+@\S+)? - \d+'(.*) \(pseudo-queue '(\S+)'\)`)
 
 // plain takes the shard's name out of texts: the pseudo-queue's must be there too.
 func (k *talk) plain() {

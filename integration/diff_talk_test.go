@@ -269,7 +269,7 @@ func (k *talk) end() {
 			return
 		case frames.ChannelCloseID:
 			k.write(method(s.channel, &frames.ChannelCloseOk{}), method(0, &frames.ConnectionClose{ReplyCode: 200}))
-		case frames.ExchangeDeclareOkID:
+		case frames.ExchangeDeclareOkID, frames.ConnectionOpenOkID:
 			k.write(method(0, &frames.ConnectionClose{ReplyCode: 200}))
 		}
 	}

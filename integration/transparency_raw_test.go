@@ -88,10 +88,10 @@ func goFrameMax(t *testing.T, e *env, url string, tr *transcript) {
 	queue := e.name("small")
 	require.NoError(t, declare(publisher, queue, false, nil))
 	m := text(string(body(20_000)))
-	m.Headers = map[string]any{"big": string(body(6_000))}
+	m.Headers = map[string]any{"big": string(body(12_000))}
 	publish(t, publisher, "", queue, m)
 	r := rawTCP(t, url)
-	r.login(url, func(ok *frames.ConnectionTuneOk) { ok.FrameMax, ok.ChannelMax = 4096, 7 })
+	r.login(url, func(ok *frames.ConnectionTuneOk) { ok.FrameMax, ok.ChannelMax = 8192, 7 })
 	r.write(method(1, &frames.ChannelOpen{}), method(1, &frames.BasicGet{Queue: queue, NoAck: true}))
 	r.expect(1, &frames.ChannelOpenOk{})
 	var ok frames.BasicGetOk
@@ -105,7 +105,7 @@ func goFrameMax(t *testing.T, e *env, url string, tr *transcript) {
 	for uint64(len(whole)) < left {
 		f, err := r.next()
 		require.NoError(t, err)
-		require.LessOrEqual(t, len(f), 4096, "octets of a body frame")
+		require.LessOrEqual(t, len(f), 8192, "octets of a body frame")
 		whole = append(whole, f.Payload()...)
 	}
 	tr.add("%q", whole)

@@ -44,7 +44,7 @@ func (c *Conn) contentEnd(ch *channel) {
 func (c *Conn) BrokerFrame(f frames.Frame) Verdict {
 	id := f.Channel()
 	if id == 0 {
-		if f.Type() == frames.TypeHeartbeat {
+		if f.Type() == frames.TypeHeartbeat || f.Method() == frames.ConnectionOpenOkID {
 			c.fault = nil // it goes on
 		}
 		if f.Method() == frames.ConnectionCloseID {

@@ -44,7 +44,9 @@ func (c *Conn) ClientFrame(f frames.Frame) Verdict {
 		c.suspect(f.Method())
 	}
 	if id == 0 {
-		return c.clientControl(f)
+		v := c.clientControl(f)
+		c.suspectTune(f)
+		return v
 	}
 	if c.state >= connClosingClient {
 		if c.state == connClosingClient {

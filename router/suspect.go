@@ -6,7 +6,7 @@ import "github.com/shardmq/shardmq/frames"
 // both, for it cannot know what the next release of the broker understands; but when the broker has hung up on one, the client hears
 // why, with the code that the specification has for it.
 
-// suspect remembers a request that may be the broker's reason to hang up, until a heartbeat of the broker's: the first one counts.
+// suspect remembers a request that may be the broker's reason to hang up, until it is clear that the broker goes on: the first one counts.
 func (c *Conn) suspect(id frames.MethodID) {
 	switch {
 	case c.fault != nil:
@@ -14,6 +14,16 @@ func (c *Conn) suspect(id frames.MethodID) {
 		c.fault = &frames.Exception{Code: frames.SyntaxError, Method: id, Text: "the field table of a method is malformed"}
 	default:
 		c.fault = &frames.Exception{Code: frames.CommandInvalid, Method: id, Text: "unimplemented method"}
+	}
+}
+
+// newMinFrameMax is the least frame_max that RabbitMQ takes from 4.1 on.
+const newMinFrameMax = 8192
+
+// suspectTune remembers a tune-ok with a frame_max that only older releases take.
+func (c *Conn) suspectTune(f frames.Frame) {
+	if n := c.limits.client; f.Method() == frames.ConnectionTuneOkID && n > 0 && n < newMinFrameMax && c.fault == nil {
+		c.fault = &frames.Exception{Code: frames.NotAllowed, Method: frames.ConnectionTuneOkID, Text: beyond("frame_max", n, newMinFrameMax, 0)}
 	}
 }
 
