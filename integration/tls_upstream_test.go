@@ -126,11 +126,11 @@ func TestTLSReplaced(t *testing.T) {
 	}
 	staysUp()
 
-	// A new CA for the clients' side, one file after the other; the new listener's certificate is seen by new clients only.
+	// A new CA for the clients' side, one file after the other, the listener's own last: once that is taken all are.
 	front := certtest.NewCA(t, "front CA 2")
-	front.Issue(t, certtest.Asked{Name: "listener 2", Hosts: []string{"127.0.0.1"}}).Write(t, s.dir, "listener")
-	front.Issue(t, certtest.Asked{Name: "client 2"}).Write(t, s.dir, "client")
 	certtest.WriteFile(t, s.dir, "front-ca.pem", front.PEM)
+	front.Issue(t, certtest.Asked{Name: "client 2"}).Write(t, s.dir, "client")
+	front.Issue(t, certtest.Asked{Name: "listener 2", Hosts: []string{"127.0.0.1"}}).Write(t, s.dir, "listener")
 	logged(t, p, "TLS of listener replaced", "listener 2")
 	works(t, s.overTLS(p, "client"))
 	staysUp()

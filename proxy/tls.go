@@ -86,6 +86,9 @@ func (s *server) connect(ctx context.Context, n *node, as upstreamAs) (net.Conn,
 	c := newTLSConn(conn, as.tls.Client(host), tls.Client, upstreamFault)
 	if err := c.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("no answer to the TLS handshake: %w", ctx.Err())
+		}
 		return nil, fmt.Errorf("TLS: %w", upstreamFault(err))
 	}
 	return c, nil

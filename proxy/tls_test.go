@@ -212,6 +212,11 @@ func TestDialOverTLS(t *testing.T) {
 			o.Cert, o.Key = by.Issue(t, certtest.Asked{Name: "proxy"}).Write(t, t.TempDir(), "proxy")
 		}
 	}
+	silent := answering(t, "")
+	silent.TLS = true
+	hung := newServer(Options{Nodes: []Node{silent}, DialTimeout: 50 * time.Millisecond})
+	_, _, err := hung.dial(t.Context(), upstreamAs{})
+	require.ErrorContains(t, err, "no answer to the TLS handshake: context deadline exceeded")
 	for name, c := range map[string]struct {
 		node *tls.Config // nil: plain AMQP
 		us   *certs.Live // nil: plain AMQP
