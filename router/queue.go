@@ -60,7 +60,7 @@ func (c *Conn) declareQueue(ch *channel, f frames.Frame) Verdict {
 		}
 		return v
 	}
-	if m.Exclusive {
+	if m.Exclusive && !m.Passive { // a passive one only asks; the Java client always sets both
 		return c.refuse(ch, f, frames.ResourceLocked, fmt.Sprintf("cannot obtain exclusive access to locked queue '%s' in vhost '%s'. It could be "+
 			"originally declared on another connection or the exclusive property value does not match that of the original declaration.", x.Name, x.Vhost))
 	}
