@@ -39,7 +39,7 @@ var diffPseudo = map[string]func(*diff){
 func (d *diff) pseudo(k *talk, plain string) string {
 	d.t.Helper()
 	name, kind := d.name("pseudo-"+plain), "fanout"
-	if d.way == sharded {
+	if d.way != direct {
 		kind = modulusHash
 	}
 	k.ask1(&frames.ExchangeDeclare{Exchange: name, Type: kind, Durable: true}, &frames.QueueDeclare{Queue: name, Durable: true},
@@ -93,7 +93,7 @@ func pseudoDeclares(d *diff) {
 		&frames.QueueDeclare{Queue: name, Durable: true, Arguments: frames.AppendInt32(nil, "x-max-length", 5)}} {
 		k.write(method(1, m))
 		s := k.until(1, frames.QueueDeclareOkID, frames.ChannelCloseID)
-		require.Equal(d.t, d.way == sharded, s.id == frames.QueueDeclareOkID)
+		require.Equal(d.t, d.way != direct, s.id == frames.QueueDeclareOkID)
 		k.seen[1] = k.seen[1][:len(k.seen[1])-1]
 		if s.id == frames.ChannelCloseID {
 			k.write(method(1, &frames.ChannelCloseOk{}))
@@ -217,7 +217,7 @@ func pseudoRights(d *diff) {
 func pseudoNoWait(d *diff) {
 	k := d.talk("client")
 	name, kind := d.name("pseudo-nowait"), "fanout"
-	if d.way == sharded {
+	if d.way != direct {
 		kind = modulusHash
 	}
 	k.write(method(1, &frames.ExchangeDeclare{Exchange: name, Type: kind, Durable: true, NoWait: true}), method(1, &frames.QueueDeclare{Queue: name, Durable: true, NoWait: true}),
