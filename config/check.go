@@ -84,6 +84,7 @@ func crossCheck(p *parser, c *Config) {
 	if _, port, err := net.SplitHostPort(c.Admin.Address); err == nil && port != "0" {
 		listeners.add(p, "admin.address", c.Admin.Address, "give each listener an address of its own")
 	}
+	p.checkIdentities(c)
 	p.shardNames(c)
 }
 

@@ -14,9 +14,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"time"
 
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/shards"
 	"github.com/shardmq/shardmq/shards/discovery"
 )
@@ -49,11 +51,22 @@ type Config struct {
 	Policies  []*shards.Policy // in the order of the file
 	Admin     Admin
 	Log       Log
+	Warnings  Problems // what works, but ought to be otherwise
 }
 
 // Listener is an address on which clients connect.
 type Listener struct {
-	Address string // "host:port" or ":port"; port 0 lets the system choose
+	Address string               // "host:port" or ":port"; port 0 lets the system choose
+	TLS     *certs.ServerOptions // nil: plain AMQP
+	// ProxyProtocol says whose word about clients' addresses is taken; nil: nobody's.
+	ProxyProtocol *ProxyProtocol
+	Identity      string // of Upstream.Identities; "" = that of the client's certificate, if any
+}
+
+// ProxyProtocol is how a listener takes PROXY protocol headers.
+type ProxyProtocol struct {
+	Trusted  []netip.Prefix // who may send one
+	Optional bool           // they need not
 }
 
 // Upstream is the RabbitMQ that the proxy stands before.
@@ -64,14 +77,26 @@ type Upstream struct {
 	Prefer      Prefer
 	Control     Control
 	DialTimeout time.Duration
+	TLS         *certs.ClientOptions // nil: not given, which nodes with TLS take for system's CAs and no certificate
+	Identities  []Identity
+	// ProxyProtocol is the version of the header that connections to nodes begin with; 0 = none.
+	ProxyProtocol int
+}
+
+// Identity is a certificate that the proxy shows to nodes in a client's stead.
+type Identity struct {
+	Name                string
+	CommonName, Subject string // of the client's own certificate; at most one is not empty
+	TLS                 certs.ClientOptions
 }
 
 // Node is one RabbitMQ node. Name is empty only if it is the sole node: the
 // proxy then learns it from the broker.
 type Node struct {
 	Name    string
-	Address string
+	Address string // host:port
 	Zone    string // "" = none
+	TLS     bool
 }
 
 // Prefer says which node a client's connection goes to.
@@ -90,6 +115,7 @@ type Discovery struct {
 	SRV        *SRV
 	Management *Management
 	Interval   time.Duration
+	TLS        bool // the nodes that are found have TLS
 }
 
 // SRV finds nodes in DNS.
@@ -185,9 +211,17 @@ func readFile(path string) ([]byte, error) {
 // Parse reads data, the content of a configuration file. The name is only used
 // in problems. The lookup function returns an environment variable's value and
 // whether it is set.
+//
+// Files that the configuration names, certificates say, are read and checked; their content is not kept. Relative paths begin at the folder
+// of name.
 func Parse(name string, data []byte, lookup func(string) (string, bool)) (*Config, error) {
+	return parseText(name, data, lookup, true)
+}
+
+// parseText is Parse; without files it looks at the text alone.
+func parseText(name string, data []byte, lookup func(string) (string, bool), files bool) (*Config, error) {
 	c := Default()
-	p := &parser{file: name, lookup: lookup, lines: map[string]int{}, policies: map[[2]string]int{}}
+	p := &parser{file: name, lookup: lookup, files: files, lines: map[string]int{}, policies: map[[2]string]int{}}
 	if root, ok := p.document(data); ok {
 		schema(c).read(p, place{node: root})
 		crossCheck(p, c)
@@ -196,5 +230,7 @@ func Parse(name string, data []byte, lookup func(string) (string, bool)) (*Confi
 		p.problems.sort()
 		return nil, p.problems
 	}
+	p.warnings.sort()
+	c.Warnings = p.warnings
 	return c, nil
 }

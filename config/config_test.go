@@ -71,7 +71,7 @@ func TestMinimalFileHasDefaults(t *testing.T) {
 	want.Upstream.Nodes = []Node{{Address: "localhost:5672"}}
 	require.Equal(t, want, c)
 	require.Empty(t, c.Admin.Address, "off")
-	require.Equal(t, []Listener{{":5673"}}, c.Listeners)
+	require.Equal(t, []Listener{{Address: ":5673"}}, c.Listeners)
 	require.Equal(t, 5*time.Second, c.Upstream.DialTimeout)
 	require.Equal(t, 10*time.Second, c.Proxy.HandshakeTimeout)
 	require.Equal(t, 10*time.Second, c.Proxy.DrainTimeout)
@@ -83,9 +83,9 @@ func TestFullFile(t *testing.T) {
 	policies := c.Policies
 	c.Policies = nil
 	require.Equal(t, &Config{
-		Listeners: []Listener{{":5672"}, {"[::1]:15672"}, {"127.0.0.1:0"}},
+		Listeners: []Listener{{Address: ":5672"}, {Address: "[::1]:15672"}, {Address: "127.0.0.1:0"}},
 		Upstream: Upstream{
-			Nodes: []Node{{"rabbit@a", "a:5672", "east"}, {"rabbit@b", "b:5672", "west"}},
+			Nodes: []Node{{Name: "rabbit@a", Address: "a:5672", Zone: "east"}, {Name: "rabbit@b", Address: "b:5672", Zone: "west"}},
 			Discovery: &Discovery{
 				SRV:      &SRV{Name: "_amqp._tcp.rabbit.example", NodeName: "bunny@{fqdn}"},
 				Interval: 30 * time.Second,

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/shards"
 )
 
@@ -47,7 +48,27 @@ func Diff(before, after *Config) Changes {
 func (c Changes) Empty() bool { return len(c.Policies) == 0 && len(c.Nodes) == 0 }
 
 // Same reports whether two configurations say the same.
-func Same(a, b *Config) bool { return Diff(a, b).Empty() && NeedRestart(a, b) == nil }
+func Same(a, b *Config) bool {
+	return Diff(a, b).Empty() && NeedRestart(a, b) == nil && reflect.DeepEqual(a.Listeners, b.Listeners) && reflect.DeepEqual(a.Upstream.TLS, b.Upstream.TLS) &&
+		reflect.DeepEqual(a.Upstream.Identities, b.Upstream.Identities)
+}
+
+// Files lists the files that the configuration names.
+func (c *Config) Files() []string {
+	var all []string
+	for _, l := range c.Listeners {
+		if l.TLS != nil {
+			all = append(all, l.TLS.Cert, l.TLS.Key, l.TLS.ClientCA)
+		}
+	}
+	if t := c.Upstream.TLS; t != nil {
+		all = append(all, t.CA, t.Cert, t.Key)
+	}
+	for _, each := range c.Upstream.Identities {
+		all = append(all, each.TLS.Cert, each.TLS.Key)
+	}
+	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
+}
 
 // NeedRestart lists the keys in which two configurations differ and that are
 // read at start only, by their path.
@@ -57,11 +78,13 @@ func NeedRestart(before, after *Config) []string {
 		path string
 		a, b any
 	}{
-		{"listeners", before.Listeners, after.Listeners},
+		{"listeners", withoutFiles(before.Listeners), withoutFiles(after.Listeners)},
 		{"upstream.discovery", before.Upstream.Discovery, after.Upstream.Discovery},
 		{"upstream.zone", before.Upstream.Zone, after.Upstream.Zone},
 		{"upstream.prefer", before.Upstream.Prefer, after.Upstream.Prefer},
 		{"upstream.control", before.Upstream.Control, after.Upstream.Control},
+		{"upstream.proxy-protocol", before.Upstream.ProxyProtocol, after.Upstream.ProxyProtocol},
+		{"upstream.tls.identities", whose(before.Upstream.Identities), whose(after.Upstream.Identities)},
 		{"upstream.dial-timeout", before.Upstream.DialTimeout, after.Upstream.DialTimeout},
 		{"proxy", before.Proxy, after.Proxy},
 		{"admin", before.Admin, after.Admin},
@@ -72,6 +95,26 @@ func NeedRestart(before, after *Config) []string {
 		}
 	}
 	return keys
+}
+
+// withoutFiles leaves out what a listener takes over while it runs.
+func withoutFiles(all []Listener) []Listener {
+	out := slices.Clone(all)
+	for i, l := range out {
+		if l.TLS != nil {
+			out[i].TLS = &certs.ServerOptions{}
+		}
+	}
+	return out
+}
+
+// whose leaves out of identities what a proxy takes over while it runs.
+func whose(all []Identity) []Identity {
+	out := slices.Clone(all)
+	for i := range out {
+		out[i].TLS = certs.ClientOptions{}
+	}
+	return out
 }
 
 // described is a policy or node as pairs of key and value.
@@ -105,7 +148,7 @@ func describePolicy(p *shards.Policy) described {
 }
 
 func describeNode(n Node) described {
-	return described{"", cmp.Or(n.Name, n.Address), [][2]string{{"address", n.Address}, {"zone", cmp.Or(n.Zone, "none")}}}
+	return described{"", cmp.Or(n.Name, n.Address), [][2]string{{"address", n.Address}, {"zone", cmp.Or(n.Zone, "none")}, {"tls", fmt.Sprint(n.TLS)}}}
 }
 
 func number(n int) string {

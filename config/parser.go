@@ -18,6 +18,8 @@ type parser struct {
 	file     string
 	lookup   func(string) (string, bool)
 	problems Problems
+	warnings Problems
+	files    bool           // look into the files that the values name
 	lines    map[string]int // line on which a key's value stands, by path
 	// policies holds the line of each policy's name, by vhost and name;
 	// policyPaths the paths of those in Config.Policies, in the same order.
@@ -52,6 +54,11 @@ func (p *parser) fault(at place, format string, args ...any) {
 // have it, the line is that of what it would be in.
 func (p *parser) faultAt(path, format string, args ...any) {
 	p.problem(p.line(path), path, format, args...)
+}
+
+// warnAt notes something about the value with that path that does no harm yet.
+func (p *parser) warnAt(path, format string, args ...any) {
+	p.warnings = append(p.warnings, Problem{File: p.file, Line: p.line(path), Path: path, Text: fmt.Sprintf(format, args...)})
 }
 
 // line returns the line of the value with that path, else of what it would be in.

@@ -18,10 +18,11 @@ type scalar struct {
 	// want completes "is ...; give ...", for a value of the wrong type.
 	want string
 	// number says that plain YAML numbers are accepted, whole ones only.
-	number bool
-	any    bool // truth values are accepted as well as numbers and text
-	secret bool // never shown in a message
-	set    func(v string) error
+	number  bool
+	any     bool // truth values are accepted as well as numbers and text
+	decimal bool // plain YAML numbers with a point are accepted
+	secret  bool // never shown in a message
+	set     func(v string) error
 }
 
 func (s scalar) keys(k Key) []Key {
@@ -70,7 +71,7 @@ func (s scalar) expand(p *parser, at place) (v string, expanded, ok bool) {
 func (s scalar) typed(p *parser, at place, expanded bool) bool {
 	tag := at.node.ShortTag()
 	switch {
-	case tag == "!!str" && (!s.number || expanded), (s.number || s.any) && tag == "!!int", s.any && tag == "!!bool":
+	case tag == "!!str" && (!s.number || expanded), (s.number || s.any) && tag == "!!int", s.any && tag == "!!bool", s.decimal && tag == "!!float":
 		return true
 	case s.secret:
 		p.fault(at, "is not text; give %s, in quotes", s.want)

@@ -44,13 +44,18 @@ func listeners(c *Config) list {
 		c.Listeners = append(c.Listeners, Listener{})
 		i := len(c.Listeners) - 1
 		return object{
-			fields: []field{{"address", required, scalar{
-				kind: "host:port", want: "host:port, e.g. \":5673\"",
-				set: func(v string) error {
-					c.Listeners[i].Address = v
-					return CheckListen(v)
-				},
-			}}},
+			fields: []field{
+				{"address", required, scalar{
+					kind: "host:port", want: "host:port, e.g. \":5673\"",
+					set: func(v string) error {
+						c.Listeners[i].Address = v
+						return CheckListen(v)
+					},
+				}},
+				{"tls", "", listenerTLS(&c.Listeners[i].TLS)},
+				{"proxy-protocol", "", proxyProtocol(&c.Listeners[i].ProxyProtocol)},
+				{"identity", "that of the client's certificate", filled("the name of one of upstream.tls.identities", &c.Listeners[i].Identity)},
+			},
 			missing: map[string]string{"address": `give host:port, e.g. address: ":5673"`},
 		}
 	}}

@@ -1,18 +1,29 @@
 package config
 
+import "strings"
+
 func upstream(c *Config) object {
 	u := &c.Upstream
+	var schemes []string // of nodes' addresses
 	return object{
 		fields: []field{
-			{"nodes", "required without discovery", list{example: nodesExample, atLeast: 1, item: func() shape { return node(u) }}},
+			{"nodes", "required without discovery", list{example: nodesExample, atLeast: 1, item: func() shape { return node(u, &schemes) }}},
 			{"discovery", "", findNodes(u)},
 			{"zone", "", filled("the zone this proxy is in, e.g. eu-1a", &u.Zone)},
 			{"prefer", string(LeastConnections), oneOf(func(v string) { u.Prefer = Prefer(v) },
 				string(LeastConnections), string(PreferZone), string(ListOrder))},
 			{"control", "", control(&u.Control)},
 			{"dial-timeout", DefaultDialTimeout.String(), duration(&u.DialTimeout)},
+			{"tls", "", upstreamTLS(&u.TLS, &u.Identities)},
+			{"proxy-protocol", "off", oneOf(func(v string) { u.ProxyProtocol = map[string]int{"v1": 1, "v2": 2}[v] }, "off", "v1", "v2")},
 		},
 		done: func(p *parser, at place) {
+			for i, scheme := range schemes {
+				u.Nodes[i].TLS = scheme == "amqps" || scheme == "" && p.given(at, "tls")
+			}
+			if d := u.Discovery; d != nil {
+				d.TLS = p.given(at, "tls") || d.SRV != nil && strings.HasPrefix(d.SRV.Name, "_amqps.")
+			}
 			if !p.given(at, "nodes") && !p.given(at, "discovery") {
 				p.problem(at.node.Line, at.key("nodes"), "is missing; list RabbitMQ's nodes, e.g. %s, or say how to find them, "+
 					"e.g. discovery: %s", nodesExample, discoveryExample)
@@ -25,8 +36,8 @@ func upstream(c *Config) object {
 	}
 }
 
-func node(u *Upstream) object {
-	u.Nodes = append(u.Nodes, Node{})
+func node(u *Upstream, schemes *[]string) object {
+	u.Nodes, *schemes = append(u.Nodes, Node{}), append(*schemes, "")
 	i := len(u.Nodes) - 1
 	return object{
 		fields: []field{
@@ -38,10 +49,10 @@ func node(u *Upstream) object {
 				},
 			}},
 			{"address", required, scalar{
-				kind: "host:port", want: "host:port, e.g. \"a:5672\"",
-				set: func(v string) error {
-					u.Nodes[i].Address = v
-					return CheckNode(v)
+				kind: "host:port", want: "host:port, e.g. \"a:5672\", or amqps://host:port for TLS",
+				set: func(v string) (err error) {
+					u.Nodes[i].Address, (*schemes)[i], err = nodeAddress(v)
+					return err
 				},
 			}},
 			{"zone", "", filled("the zone the node is in, e.g. eu-1a", &u.Nodes[i].Zone)},

@@ -47,22 +47,13 @@ func ParseHead(b []byte) Head {
 	return Head{Type: b[0], Channel: binary.BigEndian.Uint16(b[1:]), Size: binary.BigEndian.Uint32(b[3:])}
 }
 
-// Check returns an *Exception with FrameError when the type is unknown or the whole frame is larger than frameMax octets;
-// frameMax 0 is no limit (section 4.2.3, connection.tune).
+// Check returns an *Exception with FrameError when the type is unknown or the frame is larger than frameMax; 0 is no limit (section
+// 4.2.3, connection.tune). As in RabbitMQ the payload alone is compared with it: a frame may have 8 octets more.
 func (h Head) Check(frameMax uint32) error {
-	if knownTypes>>h.Type&1 != 0 && (frameMax == 0 || uint64(h.Size)+Overhead <= uint64(frameMax)) {
+	if knownTypes>>h.Type&1 != 0 && (frameMax == 0 || h.Size <= frameMax) {
 		return nil
 	}
 	return h.fault(frameMax)
-}
-
-// fault words what Check found; apart, so that Check stays small enough to be inlined.
-func (h Head) fault(frameMax uint32) error {
-	if knownTypes>>h.Type&1 == 0 {
-		return exceptionf(FrameError, 0, "unknown frame type %d on channel %d", h.Type, h.Channel)
-	}
-	return exceptionf(FrameError, 0, "frame of %d octets on channel %d is larger than the negotiated frame_max %d",
-		uint64(h.Size)+Overhead, h.Channel, frameMax)
 }
 
 // Frame is one whole frame, head and end octet included, as Next returns it. It borrows the slice given to Next.
@@ -70,7 +61,7 @@ func (h Head) fault(frameMax uint32) error {
 type Frame []byte
 
 // Next returns the frame at the start of b. The error is ErrShort when b does not hold all of it, or an *Exception with
-// FrameError when it can never become a frame: unknown type, larger than frameMax octets (0: no limit), wrong end octet.
+// FrameError when it can never become a frame: unknown type, larger than frameMax (see Head.Check), wrong end octet.
 // A bad head is reported as soon as its seven octets are there, before any payload is waited for.
 func Next(b []byte, frameMax uint32) (Frame, error) {
 	if len(b) < HeadSize {
@@ -78,7 +69,7 @@ func Next(b []byte, frameMax uint32) (Frame, error) {
 	}
 	size := uint64(binary.BigEndian.Uint32(b[3:7])) + Overhead
 	// The end octet is checked on the fast path too: a stream out of step must not be forwarded.
-	if size <= uint64(len(b)) && b[size-1] == End && knownTypes>>b[0]&1 != 0 && (frameMax == 0 || size <= uint64(frameMax)) {
+	if size <= uint64(len(b)) && b[size-1] == End && knownTypes>>b[0]&1 != 0 && (frameMax == 0 || size <= uint64(frameMax)+Overhead) {
 		return Frame(b[:size:size]), nil
 	}
 	return nil, notNext(b, frameMax)
@@ -94,8 +85,7 @@ func notNext(b []byte, frameMax uint32) error {
 	if uint64(len(b)) < size {
 		return ErrShort
 	}
-	return exceptionf(FrameError, 0, "frame of type %d on channel %d ends with octet %#02x instead of %#02x",
-		h.Type, h.Channel, b[size-1], End)
+	return WrongEnd(h.Type, h.Size, b[HeadSize:size-1], b[size-1])
 }
 
 // Type is one of TypeMethod, TypeHeader, TypeBody, TypeHeartbeat.

@@ -41,9 +41,11 @@ func TestHeadCheck(t *testing.T) {
 	}{
 		{0, 4096, true},
 		{4088, 4096, true},
-		{4089, 4096, false},
+		{4096, 4096, true}, // as RabbitMQ counts
+		{4097, 4096, false},
 		{0xFFFFFFFF, 0, true},
-		{0xFFFFFFFF, 0xFFFFFFFF, false}, // the sum does not wrap around
+		{0xFFFFFFFF, 0xFFFFFFFF, true},
+		{0xFFFFFFFF, 0xFFFFFFFE, false},
 		{0xFFFFFFF8, 131072, false},
 	}
 	for _, tt := range tests {
@@ -103,8 +105,8 @@ func TestNextRefusesBadFrames(t *testing.T) {
 		"type 0":                      {[]byte{0, 0, 0, 0, 0, 0, 0, frames.End}, 0},
 		"protocol header":             {frames.ProtocolHeader[:], 0},
 		"type known before the rest":  {[]byte{9, 0, 0, 0, 0, 1, 0}, 0},
-		"over frame_max":              {good, uint32(len(good) - 1)},
-		"size known before payload":   {[]byte{3, 0, 1, 0, 0, 0x0F, 0xF9}, frames.MinFrameMax},
+		"over frame_max":              {good, 2},
+		"size known before payload":   {[]byte{3, 0, 1, 0, 0, 0x10, 0x01}, frames.MinFrameMax},
 		"size that wraps 32 bits":     {append([]byte{3, 0, 1, 0xFF, 0xFF, 0xFF, 0xFF}, good...), frames.MinFrameMax},
 		"bad type and over frame_max": {[]byte{77, 0, 1, 0xFF, 0xFF, 0xFF, 0xFF}, frames.MinFrameMax},
 	}
@@ -115,7 +117,7 @@ func TestNextRefusesBadFrames(t *testing.T) {
 			requireCode(t, frames.FrameError, err)
 		})
 	}
-	_, err := frames.Next(good, uint32(len(good)))
+	_, err := frames.Next(good, 3)
 	require.NoError(t, err)
 	_, err = frames.Next([]byte{3, 0, 1, 0xFF, 0xFF, 0xFF, 0xFF}, 0)
 	require.Equal(t, frames.ErrShort, err, "no limit: a huge frame is only incomplete")

@@ -28,6 +28,7 @@ type env struct {
 	vhost  string
 	url    string // directly to the broker
 	suffix string // of every name, where the vhost is not ours alone
+	goes   bool   // the broker goes when the tests end, and what was made in it too
 
 	nodeName string // see node
 }
@@ -109,8 +110,8 @@ func (e *env) ctl(args ...string) string {
 // name returns the name of an exchange or queue: the plain one where the vhost is the test's alone. Otherwise what it
 // names, as exchange and as queue, is removed after the test.
 func (e *env) name(plain string) string {
-	if e.suffix == "" {
-		return plain
+	if e.suffix == "" || e.goes {
+		return plain + e.suffix
 	}
 	name := plain + e.suffix
 	e.t.Cleanup(func() { e.remove(name) })

@@ -81,7 +81,7 @@ func TestBadTuneOk(t *testing.T) {
 	}
 }
 
-// TestBrokerHangsUp: what makes the broker drop the connection without a word reaches it; the client gets 320.
+// TestBrokerHangsUp: what makes the broker drop the connection without a word reaches it; the client is told what it did.
 func TestBrokerHangsUp(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -99,7 +99,7 @@ func TestBrokerHangsUp(t *testing.T) {
 			r.write(said)
 			var end frames.ConnectionClose
 			r.expect(0, &end)
-			require.Equal(t, frames.ConnectionForced, frames.Code(end.ReplyCode), "text: %s", end.ReplyText)
+			require.Equal(t, frames.CommandInvalid, frames.Code(end.ReplyCode), "text: %s", end.ReplyText)
 		})
 	}
 }

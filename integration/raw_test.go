@@ -49,6 +49,19 @@ func rawOpen(t *testing.T, url string) *raw {
 func (r *raw) login(url string, adjust func(*frames.ConnectionTuneOk)) {
 	r.t.Helper()
 	r.authenticate(url)
+	r.open(url, adjust)
+}
+
+// loginAs is login for a client that announces all capabilities, or none.
+func (r *raw) loginAs(url string, capable bool) {
+	r.t.Helper()
+	r.authenticateAs(url, capable)
+	r.open(url, nil)
+}
+
+// open goes from connection.tune to open-ok.
+func (r *raw) open(url string, adjust func(*frames.ConnectionTuneOk)) {
+	r.t.Helper()
 	r.expect(0, &r.tune)
 	ok := frames.ConnectionTuneOk{ChannelMax: r.tune.ChannelMax, FrameMax: r.tune.FrameMax}
 	if adjust != nil {
@@ -63,19 +76,29 @@ func (r *raw) login(url string, adjust func(*frames.ConnectionTuneOk)) {
 // authenticate sends the protocol header and, after connection.start, a start-ok with the URL's user.
 func (r *raw) authenticate(url string) {
 	r.t.Helper()
+	r.authenticateAs(url, true)
+}
+
+func (r *raw) authenticateAs(url string, capable bool) {
+	r.t.Helper()
 	u, err := amqp.ParseURI(url)
 	require.NoError(r.t, err)
 	r.write(frames.ProtocolHeader[:])
 	r.expect(0, &frames.ConnectionStart{})
-	capabilities := frames.AppendBool(nil, "authentication_failure_close", true)
-	capabilities = frames.AppendBool(capabilities, "consumer_cancel_notify", true)
-	capabilities = frames.AppendBool(capabilities, "connection.blocked", true)
-	r.write(method(0, &frames.ConnectionStartOk{
-		ClientProperties: frames.AppendTable(nil, "capabilities", capabilities),
-		Mechanism:        "PLAIN",
-		Response:         []byte("\x00" + u.Username + "\x00" + u.Password),
-		Locale:           "en_US",
-	}))
+	r.write(method(0, startOk(u.Username, u.Password, capable)))
+}
+
+// startOk logs in with mechanism PLAIN and announces all capabilities, or none.
+func startOk(user, password string, capable bool) *frames.ConnectionStartOk {
+	m := &frames.ConnectionStartOk{Mechanism: "PLAIN", Response: []byte("\x00" + user + "\x00" + password), Locale: "en_US"}
+	if capable {
+		var all frames.Table
+		for _, name := range []string{"authentication_failure_close", "consumer_cancel_notify", "connection.blocked"} {
+			all = frames.AppendBool(all, name, true)
+		}
+		m.ClientProperties = frames.AppendTable(nil, "capabilities", all)
+	}
+	return m
 }
 
 // write sends everything in one write.

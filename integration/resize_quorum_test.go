@@ -54,7 +54,7 @@ func testResizeQuorum(t *testing.T, version string) {
 	moves := f.moves()
 
 	stay := func() string {
-		if n := said(f, "surplus shard stays"); n != len(surplus) {
+		if n := inLogs(f, "surplus shard stays"); n != len(surplus) {
 			return fmt.Sprintf("%d lines", n)
 		}
 		return ""
@@ -68,7 +68,7 @@ func testResizeQuorum(t *testing.T, version string) {
 	t.Logf("%d decisions; what the surplus shards were: %q", states, phases)
 	require.NotContains(t, strings.Join(phases, "\n"), string(coordination.Closing), "they were not taken from their consumers")
 	require.Equal(t, moves, f.moves())
-	require.Zero(t, said(f, "control connection lost"), "RabbitMQ closes it where such a queue is to be deleted on a condition")
+	require.Zero(t, inLogs(f, "control connection lost"), "RabbitMQ closes it where such a queue is to be deleted on a condition")
 	direct := confirming(t, e.url)
 	publish(t, direct, "", surplus[1], amqp.Publishing{Body: []byte("late")})
 	waitBodies(t, append(bodies, "late"), a, b)
@@ -80,9 +80,9 @@ func testResizeQuorum(t *testing.T, version string) {
 	again := []string{"key-1/100/0", "key-2/101/0", "key-3/102/0"}
 	publishBodies(t, confirming(t, f.url(1)), "audit", again)
 	waitBodies(t, slices.Concat(bodies, []string{"late", heldBody}, again), a, b)
-	require.Equal(t, len(surplus), said(f, "surplus shard stays"))
-	require.Equal(t, len(surplus), said(f, `"surplus shard removed"`))
-	require.Zero(t, said(f, "control connection lost"))
+	require.Equal(t, len(surplus), inLogs(f, "surplus shard stays"))
+	require.Equal(t, len(surplus), inLogs(f, `"surplus shard removed"`))
+	require.Zero(t, inLogs(f, "control connection lost"))
 }
 
 // testPruneQuorum removes surplus shards that are consumed, of the first of which a delivery is held, with the command.
@@ -194,8 +194,8 @@ func ready(t *testing.T, url, queue string) int {
 	return q.Messages
 }
 
-// said counts the lines with these words in the proxies' logs.
-func said(f *fleet, words string) (lines int) {
+// inLogs counts the lines with these words in the proxies' logs.
+func inLogs(f *fleet, words string) (lines int) {
 	for _, p := range f.proxies {
 		lines += strings.Count(p.Logs(), words)
 	}

@@ -26,11 +26,15 @@ func (tr *transcript) add(format string, args ...any) {
 // names the broker makes up are as long every time.
 var generated = regexp.MustCompile(`amq\.(gen|ctag)-[-_A-Za-z0-9]{22}`)
 
+// replyQueue is the address of a client that waits for direct replies; it says where its channel is.
+var replyQueue = regexp.MustCompile(`amq\.rabbitmq\.reply-to\.[-_A-Za-z0-9+/=]{20,}(\.[-_A-Za-z0-9+/=]{10,})?`)
+
 // text is the transcript with the names of this run's env replaced.
 func (tr *transcript) text(e *env) string {
 	text := generated.ReplaceAllString(strings.Join(tr.lines, "\n"), "amq.$1-*")
+	text = replyQueue.ReplaceAllString(text, "amq.rabbitmq.reply-to.*")
 	if e.suffix != "" {
-		return strings.ReplaceAll(text, e.suffix, "")
+		text = strings.ReplaceAll(text, e.suffix, "")
 	}
 	return strings.ReplaceAll(text, "vhost '"+e.vhost+"'", "vhost 'V'")
 }

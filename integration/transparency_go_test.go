@@ -11,26 +11,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTransparentGo: sessions of amqp091-go that have nothing to do with sharding.
-func TestTransparentGo(t *testing.T) {
-	t.Parallel()
-	for name, run := range map[string]scenario{
-		"work":            goWork,
-		"rpc":             goRPC,
-		"transactions":    goTransactions,
-		"returns":         goReturns,
-		"exclusive":       goExclusive,
-		"cancel notify":   goCancelNotify,
-		"channel errors":  goChannelErrors,
-		"prefetch":        goPrefetch,
-		"many channels":   goManyChannels,
-		"exchange plumbs": goExchanges,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			requireTransparent(t, run)
-		})
-	}
+// goScenarios are sessions of amqp091-go that have nothing to do with sharding.
+var goScenarios = map[string]scenario{
+	"work":            goWork,
+	"rpc":             goRPC,
+	"transactions":    goTransactions,
+	"returns":         goReturns,
+	"exclusive":       goExclusive,
+	"cancel notify":   goCancelNotify,
+	"channel errors":  goChannelErrors,
+	"prefetch":        goPrefetch,
+	"many channels":   goManyChannels,
+	"exchange plumbs": goExchanges,
+	"small frame_max": goFrameMax,
 }
 
 func (tr *transcript) delivery(d amqp.Delivery) {

@@ -3,6 +3,7 @@
 package proxy
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -84,4 +85,43 @@ func leastAllocs(fn func()) float64 {
 		least = min(least, testing.AllocsPerRun(200, fn))
 	}
 	return least
+}
+
+// Over TLS it is crypto/tls that allocates, twice per record or so; how many messages there are in the records does not matter.
+func TestRelayOverTLSDoesNotAllocatePerMessage(t *testing.T) {
+	nearIn, farIn := securePair(t)
+	nearOut, farOut := securePair(t)
+	topology := testTopology(t, &fakeControl{})
+	defer func() { require.NoError(t, topology.Close()) }()
+	s := scripted(t, nearIn, nearOut, 8192, topology)
+	defer finishScripted(s)
+	d := s.clientRelay()
+	message := publish(1, testExchange, []byte("to a shard"))
+	sink := make([]byte, 1<<16)
+	measure := func(messages int) float64 {
+		burst := bytes.Repeat(message, messages)
+		one := func() {
+			_, err := farIn.Write(burst)
+			for d.out.total = 0; err == nil && d.out.total < int64(len(burst)); {
+				if err = d.in.fill(d.need); err == nil {
+					_, err = d.pass()
+				}
+			}
+			for left := d.out.total; err == nil && left > 0; {
+				var n int
+				n, err = farOut.Read(sink)
+				left -= int64(n)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 40 { // crypto/tls sends short records at first
+			one()
+		}
+		return testing.AllocsPerRun(200, one)
+	}
+	many, few := measure(100), measure(1)
+	t.Logf("a message: %v allocations, 100 messages: %v", few, many)
+	require.LessOrEqual(t, many, few+8, "for 1 and for 100 messages")
 }

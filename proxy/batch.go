@@ -88,6 +88,36 @@ func (b *batch) write(w io.Writer, read, own []byte) (int64, error) {
 		n, err := w.Write(b.vec[0])
 		return int64(n), err
 	}
+	if _, ok := w.(*tlsConn); ok {
+		return gather(w, b.vec)
+	}
 	b.bufs = b.vec
 	return b.bufs.WriteTo(w)
+}
+
+// gather is for TLS, where each write is a record of its own: small parts are put together.
+func gather(w io.Writer, parts [][]byte) (total int64, err error) {
+	buf := getBuffer(smallBuffer) // a record's most
+	defer putBuffer(buf)
+	held := (*buf)[:0]
+	write := func(p []byte) {
+		if err == nil && len(p) > 0 {
+			var n int
+			n, err = w.Write(p)
+			total += int64(n)
+		}
+	}
+	for _, p := range parts {
+		if len(held)+len(p) > cap(held) {
+			write(held)
+			held = held[:0]
+		}
+		if len(p) > cap(held) {
+			write(p)
+			continue
+		}
+		held = append(held, p...)
+	}
+	write(held)
+	return total, err
 }

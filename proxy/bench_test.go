@@ -30,6 +30,7 @@ func (c *endless) Read(b []byte) (int, error) {
 func (c *endless) Write(b []byte) (int, error)      { c.written += int64(len(b)); return len(b), nil }
 func (c *endless) Close() error                     { return nil }
 func (c *endless) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (c *endless) LocalAddr() net.Addr              { return &net.TCPAddr{} }
 func (c *endless) SetWriteDeadline(time.Time) error { return nil }
 
 // load is a kind of traffic to measure.

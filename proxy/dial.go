@@ -3,8 +3,8 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +29,7 @@ func (e *dialError) Error() string {
 // that swallows packets leaves time for the others. The reader holds the beginning of the broker's connection.start: a forwarder in front
 // of a broker that is down accepts all the same, and a broker that hangs does, so a node counts as reached once it has said something.
 // The client is counted at the node that is returned.
-func (s *server) dial(ctx context.Context) (*reader, *node, error) {
+func (s *server) dial(ctx context.Context, as upstreamAs) (*reader, *node, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.DialTimeout)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
@@ -42,7 +42,7 @@ func (s *server) dial(ctx context.Context) (*reader, *node, error) {
 		if i > 0 {
 			n.clients.Add(1)
 		}
-		in, err := n.reach(ctx, time.Until(deadline)/time.Duration(len(order)-i))
+		in, err := s.reach(ctx, n, time.Until(deadline)/time.Duration(len(order)-i), as)
 		if err == nil {
 			return in, n, nil
 		}
@@ -109,18 +109,21 @@ func compareBool(a, b bool) int {
 }
 
 // reach connects to the node, sends the protocol header and waits for the first octets of the answer.
-func (n *node) reach(ctx context.Context, timeout time.Duration) (*reader, error) {
+func (s *server) reach(ctx context.Context, n *node, timeout time.Duration, as upstreamAs) (*reader, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	d := net.Dialer{KeepAlive: 15 * time.Second}
-	conn, err := d.DialContext(ctx, "tcp", n.Address)
+	conn, err := s.connect(ctx, n, as)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	in := newReader(conn)
-	if _, err = conn.Write(frames.ProtocolHeader[:]); err == nil {
-		err = in.fill(0)
+	_, err = conn.Write(frames.ProtocolHeader[:])
+	if why := in.fill(0); err == nil || errors.As(why, new(*tlsFault)) {
+		err = why // also if the header came too late to be read: with TLS 1.3 the node says only now what it thinks of a certificate
+	}
+	if err == nil && in.unread()[0] == tlsAlertRecord {
+		err = errAnswersTLS
 	}
 	if !stop() || err != nil {
 		in.release()

@@ -45,7 +45,7 @@ func answering(t *testing.T, answer string) Node {
 
 func reached(t *testing.T, s *server) string {
 	t.Helper()
-	in, n, err := s.dial(t.Context())
+	in, n, err := s.dial(t.Context(), upstreamAs{})
 	require.NoError(t, err)
 	require.Equal(t, "x", string(in.unread()))
 	in.release()
@@ -120,7 +120,7 @@ func TestDialTimeoutIsShared(t *testing.T) {
 
 func TestDialGivesUp(t *testing.T) {
 	s := newServer(Options{DialTimeout: time.Second, Nodes: []Node{deadNode(t), answering(t, "")}})
-	_, _, err := s.dial(t.Context())
+	_, _, err := s.dial(t.Context(), upstreamAs{})
 	var de *dialError
 	require.ErrorAs(t, err, &de)
 	require.Len(t, de.tried, 2)
@@ -128,7 +128,7 @@ func TestDialGivesUp(t *testing.T) {
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errGoing)
-	_, _, err = s.dial(ctx)
+	_, _, err = s.dial(ctx, upstreamAs{})
 	require.ErrorIs(t, err, errGoing)
 }
 
@@ -150,7 +150,7 @@ func TestAcceptErrorsBackOff(t *testing.T) {
 		core, logs := observer.New(zapcore.WarnLevel)
 		s := newServer(Options{Log: zap.New(core)})
 		began := time.Now()
-		s.accept(t.Context(), &brokenListener{left: 10})
+		s.accept(t.Context(), &brokenListener{left: 10}, Listener{})
 		var pauses []time.Duration
 		var sum time.Duration
 		for _, e := range logs.FilterMessage("accept failed").All() {
@@ -167,9 +167,9 @@ func TestAcceptErrorsBackOff(t *testing.T) {
 
 func TestListenErrorNamesTheAddress(t *testing.T) {
 	b := listenBroker(t)
-	err := Run(t.Context(), Options{Listeners: []string{"127.0.0.1:0", b.addr()}, Nodes: []Node{{Address: "127.0.0.1:1"}}})
+	err := Run(t.Context(), Options{Listeners: []Listener{{Address: "127.0.0.1:0"}, {Address: b.addr()}}, Nodes: []Node{{Address: "127.0.0.1:1"}}})
 	var le *ListenError
 	require.ErrorAs(t, err, &le)
 	require.Equal(t, b.addr(), le.Address)
-	require.Error(t, Run(t.Context(), Options{Listeners: []string{"127.0.0.1:0"}}))
+	require.Error(t, Run(t.Context(), Options{Listeners: []Listener{{Address: "127.0.0.1:0"}}}))
 }

@@ -125,7 +125,7 @@ func TestPanicEndsOneSession(t *testing.T) {
 	other, otherBroker := r.openChannel(0)
 
 	near, far := tcpPair(t)
-	s := newSession(r.srv, near, 99)
+	s := newSession(r.srv, Listener{}, near, 99)
 	s.rt = router.New(router.Options{Open: func(string) router.Directory { return panics{} }}) // nil inside: Lookup panics
 	s.down = outlet{conn: near, take: s.rt.TakeDown, size: s.rt.PendingDown}
 	done := make(chan struct{})

@@ -91,7 +91,7 @@ func (s *session) brokerEnded(d *relay, err error) {
 	_ = s.client.SetWriteDeadline(time.Now().Add(closeOkWait))
 	if !s.gone.client && !s.rt.Closing() && !s.refusedLogin() {
 		s.causeOf("upstream connection lost", err)
-		s.rt.RaiseConnection(&frames.Exception{Code: frames.ConnectionForced, Text: "shardmq lost its connection to the broker"})
+		s.rt.RaiseLost(&frames.Exception{Code: frames.ConnectionForced, Text: "shardmq lost its connection to the broker"})
 	} else if !s.rt.Closing() || errors.As(err, new(*frames.Exception)) {
 		s.causeOf("upstream", err)
 	}
@@ -115,11 +115,10 @@ func (s *session) brokerEnded(d *relay, err error) {
 	s.changed.Broadcast()
 }
 
-// refusedLogin reports whether the broker has dropped the connection as it does with refused credentials, when the client has not
-// announced authentication_failure_close. RabbitMQ may reset it, which a crash of the broker's at that point cannot be told from.
-func (s *session) refusedLogin() bool {
-	return !s.rt.Tuned() && !s.rt.WantsAuthFailureClose()
-}
+// refusedLogin reports whether the broker has dropped the connection before it has accepted the client's credentials, as it does with
+// a mechanism it does not know, a response it cannot read and, unless the client has announced authentication_failure_close, wrong
+// credentials. RabbitMQ may reset it, which a crash of the broker's at that point cannot be told from.
+func (s *session) refusedLogin() bool { return !s.rt.Tuned() }
 
 // cut ends the session at once.
 func (s *session) cut(cause error) {
@@ -140,8 +139,8 @@ func (s *session) cutLocked(cause error) {
 }
 
 func closeWrite(c net.Conn) {
-	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.CloseWrite()
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
 	}
 }
 
@@ -187,6 +186,7 @@ func (s *session) finish() {
 	if s.node != nil {
 		fields = append(fields, zap.String("upstream", s.node.Address))
 	}
+	fields = append(fields, s.tlsFields()...)
 	if e := s.rt.Raised(); cause == nil && e != nil {
 		cause = new(error(e))
 	}

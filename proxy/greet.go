@@ -15,6 +15,9 @@ var healthHeader = [8]byte{'A', 'M', 'Q', 'P'}
 // greet reads the client's protocol header, connects to a node and passes the header on. It reports whether the session can start.
 func (s *session) greet() bool {
 	_ = s.client.SetDeadline(s.started.Add(s.srv.o.HandshakeTimeout))
+	if !s.originate() || !s.secure() {
+		return false
+	}
 	var header [8]byte
 	if n, err := io.ReadFull(s.client, header[:]); err != nil {
 		if n == 0 {
@@ -25,8 +28,7 @@ func (s *session) greet() bool {
 		return false
 	}
 	if header == healthHeader {
-		s.quiet()
-		_, _ = s.client.Write(frames.ProtocolHeader[:])
+		s.answerHealth()
 		return false
 	}
 	if header != frames.ProtocolHeader {
@@ -35,7 +37,12 @@ func (s *session) greet() bool {
 		s.linger()
 		return false
 	}
-	in, n, err := s.srv.dial(s.ctx)
+	as, err := s.speakFor()
+	if err != nil {
+		s.cause(err)
+		return false
+	}
+	in, n, err := s.srv.dial(s.ctx, as)
 	if err != nil {
 		s.cause(err)
 		s.srv.refused.Add(1)
@@ -45,8 +52,15 @@ func (s *session) greet() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.in, s.broker, s.node = in, in.conn, n
+	s.rt.Present(as.certificate(n))
 	s.up = outlet{conn: in.conn, take: s.rt.TakeUp, size: s.rt.PendingUp}
 	return s.ctx.Err() == nil
+}
+
+// answerHealth answers healthHeader.
+func (s *session) answerHealth() {
+	s.quiet()
+	_, _ = s.client.Write(frames.ProtocolHeader[:])
 }
 
 // spoken guesses what a peer speaks that does not speak AMQP 0-9-1.
@@ -56,6 +70,8 @@ func spoken(header []byte) string {
 		return " (TLS on a plain listener)"
 	case bytes.HasPrefix(header, []byte("GET ")), bytes.HasPrefix(header, []byte("POST")), bytes.HasPrefix(header, []byte("HEAD")):
 		return " (HTTP)"
+	case isProxyHeader(header):
+		return " (a PROXY protocol header, which this listener does not take from this peer: see listeners[].proxy-protocol)"
 	case bytes.HasPrefix(header, []byte("AMQP")):
 		return " (another AMQP version)"
 	}

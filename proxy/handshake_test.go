@@ -106,19 +106,22 @@ func TestBrokerClosesDuringHandshake(t *testing.T) {
 	}
 }
 
-// RabbitMQ just drops a connection with refused credentials when the client has not announced that it understands a close.
+// RabbitMQ just drops a connection with refused credentials when the client has not announced that it understands a close, and one with a
+// mechanism or a response that makes no sense to it in any case.
 func TestRefusedLoginStaysEOF(t *testing.T) {
 	for cause, end := range map[string]func(*peer){
 		"upstream: EOF": func(p *peer) { require.NoError(p.t, p.Close()) }, "connection reset by peer": (*peer).reset} {
 		t.Run(cause, func(t *testing.T) {
-			r := startRig(t, nil)
-			client, broker := r.begin()
-			client.send(0, startOk("publisher_confirms"))
-			expect(broker, &frames.ConnectionStartOk{})
-			end(broker)
-			client.eof()
-			require.NoError(t, client.Close())
-			require.Contains(t, r.cause(), cause)
+			for _, announced := range []string{"publisher_confirms", "authentication_failure_close"} {
+				r := startRig(t, nil)
+				client, broker := r.begin()
+				client.send(0, startOk(announced))
+				expect(broker, &frames.ConnectionStartOk{})
+				end(broker)
+				client.eof()
+				require.NoError(t, client.Close())
+				require.Contains(t, r.cause(), cause)
+			}
 		})
 	}
 }
@@ -128,6 +131,8 @@ func TestUpstreamLostDuringHandshake(t *testing.T) {
 	client, broker := r.begin()
 	client.send(0, startOk("authentication_failure_close"))
 	expect(broker, &frames.ConnectionStartOk{})
+	broker.send(0, tuneMethod)
+	expect(client, &frames.ConnectionTune{})
 	require.NoError(t, broker.Close())
 	require.EqualValues(t, 320, closeOk(client).ReplyCode)
 	client.eof()
@@ -154,7 +159,7 @@ func TestSlowHandshakeIsCut(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			core, logs := observer.New(zapcore.DebugLevel)
 			client, end := net.Pipe()
-			s := newSession(newServer(Options{HandshakeTimeout: time.Hour, Log: zap.New(core)}), end, 1)
+			s := newSession(newServer(Options{HandshakeTimeout: time.Hour, Log: zap.New(core)}), Listener{}, end, 1)
 			go s.serve()
 			_, err := client.Write(frames.ProtocolHeader[:5]) // returns when they were read
 			require.NoError(t, err)

@@ -7,19 +7,30 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/shardmq/shardmq/config/certs"
 )
 
 // Pauses after a failed accept (no descriptors left, usually).
 const acceptPauseMin, acceptPauseMax = 5 * time.Millisecond, time.Second
 
-func listen(ctx context.Context, addresses []string) ([]net.Listener, error) {
+// Listener is an address that clients connect to.
+type Listener struct {
+	Address string      // host:port; port 0 picks a free one
+	TLS     *certs.Live // nil: clients speak plain AMQP
+	// ProxyProtocol says whose word about clients' addresses is taken; nil: nobody's.
+	ProxyProtocol *ProxyProtocol
+	Identity      string // of Options.Identities: what everybody here logs in with; "" = see Identity
+}
+
+func listen(ctx context.Context, addresses ...Listener) ([]net.Listener, error) {
 	var out []net.Listener
 	var lc net.ListenConfig
 	for _, a := range addresses {
-		l, err := lc.Listen(ctx, "tcp", a)
+		l, err := lc.Listen(ctx, "tcp", a.Address)
 		if err != nil {
 			closeAll(out)
-			return nil, &ListenError{Address: a, Err: err}
+			return nil, &ListenError{Address: a.Address, Err: err}
 		}
 		out = append(out, l)
 	}
@@ -33,7 +44,7 @@ func closeAll(listeners []net.Listener) {
 }
 
 // accept starts a session per connection until the listener is closed.
-func (s *server) accept(ctx context.Context, l net.Listener) {
+func (s *server) accept(ctx context.Context, l net.Listener, from Listener) {
 	pause := acceptPauseMin
 	for {
 		conn, err := l.Accept()
@@ -51,19 +62,20 @@ func (s *server) accept(ctx context.Context, l net.Listener) {
 			continue
 		}
 		pause = acceptPauseMin
-		s.start(conn)
+		s.start(conn, from)
 	}
 }
 
-// start runs a session for the connection in a goroutine of its own, unless the proxy is closing.
-func (s *server) start(conn net.Conn) {
+// start runs a session for the connection in a goroutine of its own, unless the proxy is closing. Whatever is said on the connection is
+// said there, the TLS handshake included: a client that stalls keeps nobody else from being accepted.
+func (s *server) start(conn net.Conn, from Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
 		_ = conn.Close()
 		return
 	}
-	each := newSession(s, conn, s.nextID.Add(1))
+	each := newSession(s, from, conn, s.nextID.Add(1))
 	s.sessions[each] = struct{}{}
 	s.running.Go(func() {
 		defer func() {

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/shards"
 	"github.com/shardmq/shardmq/shards/discovery"
 )
@@ -25,6 +26,7 @@ type Node struct {
 	Name    string // cluster name, such as rabbit@host; "" = learned from the broker, for a single node only
 	Address string // host:port
 	Zone    string // "" = none
+	TLS     bool   // reached with Options.UpstreamTLS
 }
 
 // Prefer says which node a client is connected to first. Nodes that have just failed come last in any case.
@@ -46,11 +48,17 @@ type Update struct {
 
 // Options configure a proxy.
 type Options struct {
-	Listeners []string // host:port each; port 0 picks a free one
-	Nodes     []Node   // at least one, unless Discovery is set
+	Listeners []Listener
+	Nodes     []Node // at least one, unless Discovery is set
+	// UpstreamTLS is for nodes with TLS; nil: whom the system trusts, and no certificate of the proxy's.
+	UpstreamTLS *certs.Live
+	Identities  []Identity // of clients, for nodes with TLS
+	// ProxyProtocol is what connections to nodes begin with.
+	ProxyProtocol ProxyVersion
 	// Discovery finds nodes beside those listed, every DiscoveryInterval (0 = that of package discovery); nil = there are no others.
 	Discovery         discovery.Source
 	DiscoveryInterval time.Duration
+	DiscoveryTLS      bool // those nodes have TLS
 	Prefer            Prefer
 	Zone              string // the proxy's own, for PreferZone
 	// Credentials of the control connections, which make shards and count messages.
@@ -80,6 +88,10 @@ func (o *Options) defaults() {
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
+	}
+	if o.UpstreamTLS == nil {
+		system, _ := certs.LoadClient(certs.ClientOptions{}) // no file that could be wrong
+		o.UpstreamTLS = certs.NewLive(system)
 	}
 	if o.Policies == nil {
 		o.Policies = shards.NewPolicies(nil)

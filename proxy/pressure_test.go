@@ -38,8 +38,9 @@ func requireSame(p *peer, want []byte) {
 }
 
 // A reader that does not read holds up its own broker connection and nobody else.
-func TestSlowReader(t *testing.T) {
-	r := startRig(t, nil)
+func TestSlowReader(t *testing.T) { slowReader(t, startRig(t, nil)) }
+
+func slowReader(t *testing.T, r *rig) {
 	other, otherBroker := r.openChannel(0)
 	client, broker := r.openChannel(0)
 	all := repeated(deliver(1, 1, pattern(50_000)))
@@ -59,8 +60,9 @@ func TestSlowReader(t *testing.T) {
 }
 
 // A broker that does not read holds up its own client and nobody else.
-func TestSlowBroker(t *testing.T) {
-	r := startRig(t, nil)
+func TestSlowBroker(t *testing.T) { slowBroker(t, startRig(t, nil)) }
+
+func slowBroker(t *testing.T, r *rig) {
 	other, otherBroker := r.openChannel(0)
 	client, broker := r.openChannel(0)
 	all := repeated(publish(1, "x", pattern(50_000)))
@@ -80,8 +82,9 @@ func TestSlowBroker(t *testing.T) {
 }
 
 // A client that writes all it has before it reads anything, while the broker's confirms and deliveries pile up.
-func TestWritingWithoutReading(t *testing.T) {
-	r := startRig(t, nil)
+func TestWritingWithoutReading(t *testing.T) { writingWithoutReading(t, startRig(t, nil)) }
+
+func writingWithoutReading(t *testing.T, r *rig) {
 	client, broker := r.openChannel(0)
 	down := repeated(append(deliver(1, 1, pattern(2_000)), frames.AppendMethod(nil, 1, &frames.BasicAck{DeliveryTag: 1})...))
 	up := repeated(publish(1, "x", pattern(2_000)))

@@ -12,7 +12,8 @@ import (
 // It is used by one goroutine.
 type reader struct {
 	conn net.Conn
-	raw  syscall.RawConn // nil: conn is not a socket (tests, TLS)
+	raw  syscall.RawConn // nil: conn is not a socket
+	tls  *tlsConn        // nil: conn is something else
 	buf  *[]byte         // nil while empty
 	r, w int             // unread octets are (*buf)[r:w]
 	want int             // size of the next buffer
@@ -24,6 +25,7 @@ type reader struct {
 
 func newReader(conn net.Conn) *reader {
 	d := &reader{conn: conn, want: smallBuffer}
+	d.tls, _ = conn.(*tlsConn)
 	if sc, ok := conn.(syscall.Conn); ok {
 		if raw, err := sc.SyscallConn(); err == nil {
 			d.raw = raw
@@ -63,6 +65,9 @@ func (d *reader) fill(need int) error {
 	if d.buf != nil {
 		d.makeRoom(need)
 	}
+	if d.tls != nil {
+		return d.decrypt(need)
+	}
 	if d.raw == nil {
 		if d.buf == nil {
 			d.buf = getBuffer(max(d.want, need))
@@ -86,6 +91,33 @@ func (d *reader) fill(need int) error {
 	d.w += d.n
 	d.adapt()
 	return nil
+}
+
+// decrypt is fill for TLS: all records that have come and fit. While there is none, an empty reader holds no buffer.
+func (d *reader) decrypt(need int) error {
+	for {
+		if d.buf == nil {
+			d.buf = getBuffer(max(d.want, need))
+		}
+		n, err := d.tls.tryRead((*d.buf)[d.w:])
+		if n > 0 {
+			for ; n > 0 && d.w+n < len(*d.buf); n, _ = d.tls.tryRead((*d.buf)[d.w:]) {
+				d.w += n
+			}
+			d.w += n
+			d.adapt()
+			return nil
+		}
+		if d.w == 0 {
+			d.release()
+		}
+		if err != errNotNow { //nolint:errorlint // see tryRead
+			return err
+		}
+		if err := d.tls.wire.await(); err != nil {
+			return err
+		}
+	}
 }
 
 // makeRoom moves the unread octets, part of one frame, to where need octets fit.

@@ -10,6 +10,9 @@ import (
 // wholeFrameLimit bounds method and header frames where no frame_max does, in octets.
 const wholeFrameLimit = 16 << 20
 
+// shown is how many octets of a body frame are shown when it turns out to have no end, as in RabbitMQ.
+const shown = 16
+
 // relay is one direction of a session: it reads one socket, has the router decide frame by frame and writes to the other.
 // One goroutine runs it.
 type relay struct {
@@ -31,6 +34,8 @@ type relay struct {
 	// The body frame that is being streamed.
 	left    uint64 // octets to come, end octet included; 0: between frames
 	piece   uint64 // payload octets to come before it is cut, when it is larger than the receiver takes
+	size    uint32 // of the whole payload
+	first   []byte // its first octets, when its end is in a later read
 	channel uint16
 	drop    bool
 }
@@ -178,6 +183,7 @@ func (d *relay) startBody(h frames.Head, pos int) int {
 	d.drop = d.body(h) == router.Drop
 	d.channel = h.Channel
 	d.left = uint64(h.Size) + 1
+	d.size, d.first = h.Size, d.first[:0]
 	d.piece = 0
 	switch most := d.pieceMax(); {
 	case d.drop:
@@ -197,7 +203,10 @@ func (d *relay) stream(rest []byte, pos int) (int, error) {
 		n = min(n, int(d.piece))
 	}
 	if uint64(n) == d.left && rest[n-1] != frames.End {
-		return n, &frames.Exception{Code: frames.FrameError, Text: "frame end octet missing"} // left stays above 0: the frame has no end
+		return n, frames.WrongEnd(frames.TypeBody, d.size, append(d.first, rest[:n-1]...), rest[n-1]) // left stays above 0: the frame has no end
+	}
+	if uint64(n) < d.left && len(d.first) < shown {
+		d.first = append(d.first, rest[:min(n, shown)]...)
 	}
 	if !d.drop {
 		d.batch.add(fromRead, pos, pos+n)

@@ -76,7 +76,7 @@ func (s *server) discover(ctx context.Context, background *sync.WaitGroup) {
 		OnChange: func(nodes []discovery.Node) {
 			found := make([]Node, len(nodes))
 			for i, n := range nodes {
-				found[i] = Node{Name: n.Name, Address: n.Address, Zone: n.Zone}
+				found[i] = Node{Name: n.Name, Address: n.Address, Zone: n.Zone, TLS: s.o.DiscoveryTLS}
 			}
 			s.update(ctx, func(now *setup) *setup { return newSetup(now, now.listed, found, now.policies) })
 		},

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"sync"
@@ -23,6 +24,8 @@ type rig struct {
 	addr   string
 	logs   *observer.ObservedLogs
 	broker *broker
+	secure *tls.Config             // of clients; nil: plain AMQP
+	wrap   func(net.Conn) net.Conn // what is put around their sockets; nil: nothing
 	srv    *server
 	cancel context.CancelFunc
 	done   chan error // what Run has returned
@@ -41,7 +44,7 @@ func startPrepared(t *testing.T, change func(*Options), prepare func(*server)) *
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &rig{t: t, logs: logs, broker: listenBroker(t), cancel: cancel, done: make(chan error, 1)}
 	addrs := make(chan []net.Addr, 1)
-	o := Options{Listeners: []string{"127.0.0.1:0"}, Nodes: []Node{{Address: r.broker.addr()}}, Log: zap.New(core), Version: "test",
+	o := Options{Listeners: []Listener{{Address: "127.0.0.1:0"}}, Nodes: []Node{{Address: r.broker.addr()}}, Log: zap.New(core), Version: "test",
 		HandshakeTimeout: time.Hour, DrainTimeout: time.Hour, Ready: func(a []net.Addr) { addrs <- a }}
 	if change != nil {
 		change(&o)
@@ -66,7 +69,15 @@ func startPrepared(t *testing.T, change func(*Options), prepare func(*server)) *
 // dial connects a client.
 func (r *rig) dial() *peer {
 	r.t.Helper()
-	return dialPeer(r.t, r.addr)
+	p := dialPeer(r.t, r.addr)
+	if r.secure != nil {
+		conn := p.Conn
+		if r.wrap != nil {
+			conn = r.wrap(conn)
+		}
+		return newPeer(r.t, tls.Client(conn, r.secure))
+	}
+	return p
 }
 
 func dialPeer(t *testing.T, addr string) *peer {
@@ -113,6 +124,7 @@ func (r *rig) cause() string {
 type broker struct {
 	t        *testing.T
 	listener net.Listener
+	secure   *tls.Config // nil: plain AMQP
 	conns    chan net.Conn
 }
 
@@ -146,7 +158,11 @@ func (b *broker) addr() string { return b.listener.Addr().String() }
 // accept waits for the proxy's next connection and reads its protocol header.
 func (b *broker) accept() *peer {
 	b.t.Helper()
-	p := newPeer(b.t, <-b.conns)
+	conn := <-b.conns
+	if b.secure != nil {
+		conn = tls.Server(conn, b.secure)
+	}
+	p := newPeer(b.t, conn)
 	require.Equal(b.t, frames.ProtocolHeader[:], p.read(len(frames.ProtocolHeader)))
 	return p
 }
@@ -229,11 +245,15 @@ func (p *peer) eof() {
 // reset closes the connection with a TCP reset.
 func (p *peer) reset() {
 	p.t.Helper()
-	require.NoError(p.t, p.Conn.(*net.TCPConn).SetLinger(0))
-	require.NoError(p.t, p.Conn.Close())
+	conn := p.Conn
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	require.NoError(p.t, conn.(*net.TCPConn).SetLinger(0))
+	require.NoError(p.t, conn.Close())
 }
 
 func (p *peer) closeWrite() {
 	p.t.Helper()
-	require.NoError(p.t, p.Conn.(*net.TCPConn).CloseWrite())
+	require.NoError(p.t, p.Conn.(interface{ CloseWrite() error }).CloseWrite())
 }

@@ -36,12 +36,13 @@ func (c *script) Read(b []byte) (int, error) {
 func (c *script) Write(b []byte) (int, error)      { return c.written.Write(b) }
 func (c *script) Close() error                     { return nil }
 func (c *script) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 5} }
+func (c *script) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2), Port: 6} }
 func (c *script) SetWriteDeadline(time.Time) error { return nil }
 
 // scripted is a session with an open connection and channel 1 between two connections that are no sockets.
 func scripted(t testing.TB, client, broker net.Conn, frameMax uint32, dir router.Directory) *session {
 	t.Helper()
-	s := newSession(newServer(Options{}), client, 1)
+	s := newSession(newServer(Options{}), Listener{}, client, 1)
 	s.log = zap.NewNop()
 	s.rt = router.New(router.Options{Open: func(string) router.Directory { return dir }})
 	s.down = outlet{conn: client, take: s.rt.TakeDown, size: s.rt.PendingDown}

@@ -59,7 +59,7 @@ func newServer(o Options) *server {
 }
 
 func (s *server) run(ctx context.Context) error {
-	listeners, err := listen(ctx, s.o.Listeners)
+	listeners, err := listen(ctx, s.o.Listeners...)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (s *server) run(ctx context.Context) error {
 	addrs := make([]net.Addr, len(listeners))
 	for i, l := range listeners {
 		addrs[i] = l.Addr()
-		accepting.Go(func() { s.accept(ctx, l) })
+		accepting.Go(func() { s.accept(ctx, l, s.o.Listeners[i]) })
 	}
 	if s.o.Ready != nil {
 		s.o.Ready(addrs)

@@ -2,9 +2,9 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"runtime/debug"
 	"sync"
@@ -42,7 +42,9 @@ type session struct {
 	srv     *server
 	log     *zap.Logger
 	started time.Time
-	client  net.Conn
+	id      uint64
+	from    Listener
+	client  net.Conn // guarded by mu until the relays run
 
 	ctx     context.Context // ends with the session; its cause is why
 	end     context.CancelCauseFunc
@@ -62,14 +64,17 @@ type session struct {
 	calm     bool // the last look has found no message that waits
 	gone     struct{ client, broker bool }
 	fences   map[uint64]*fenceWait
+	origin   origin
+	tls      *tls.ConnectionState // of the client's connection; nil: none
 
 	endCause atomic.Pointer[error] // why the session ends
 	silent   bool                  // no line in the log
 }
 
-func newSession(srv *server, client net.Conn, id uint64) *session {
-	s := &session{srv: srv, client: client, started: time.Now(),
-		log: srv.log.With(zap.Uint64("conn", id), zap.Stringer("client", client.RemoteAddr()))}
+func newSession(srv *server, from Listener, client net.Conn, id uint64) *session {
+	s := &session{srv: srv, id: id, from: from, client: client, started: time.Now(),
+		origin: origin{client: client.RemoteAddr(), server: client.LocalAddr()},
+		log:    srv.log.With(zap.Uint64("conn", id), zap.Stringer("client", client.RemoteAddr()))}
 	s.changed = sync.NewCond(&s.mu)
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	s.rt = router.New(router.Options{Open: srv.open, TagPrefix: srv.tagPrefix, ServerTag: serverTag,
@@ -136,7 +141,7 @@ func (s *session) clientFrameMax() uint32 {
 	most := s.rt.ClientFrameMax()
 	switch {
 	case most > 0:
-		return min(most, math.MaxUint32-frames.Overhead) + frames.Overhead // as RabbitMQ counts: frame_max without head and end octet
+		return most
 	case !s.rt.Established() && !s.rt.Closing():
 		return handshakeFrameMax // nobody has logged in yet
 	}

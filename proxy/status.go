@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +19,7 @@ func (s *server) serveAdmin(ctx context.Context) (stop func(), err error) {
 	if s.o.Admin == "" {
 		return func() {}, nil
 	}
-	listeners, err := listen(ctx, []string{s.o.Admin})
+	listeners, err := listen(ctx, Listener{Address: s.o.Admin})
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +75,7 @@ func (v *vhost) status() admin.Vhost {
 func connected(vhosts []*vhost, n *node) (up, known bool) {
 	for _, v := range vhosts {
 		v.mu.Lock()
-		c := v.brokers[nodeID{n.Name, n.Address}]
+		c := v.brokers[n.id()]
 		v.mu.Unlock()
 		if c != nil {
 			known = true
@@ -106,7 +105,7 @@ func (s *server) Reachable(ctx context.Context) error {
 			failed.tried = append(failed.tried, n.Address+": no control connection")
 			continue
 		}
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", n.Address)
+		conn, err := s.dialControl(ctx, "tcp", n.Address)
 		if err == nil {
 			_ = conn.Close()
 			return nil

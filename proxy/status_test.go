@@ -83,7 +83,7 @@ func TestReachableByControlConnection(t *testing.T) {
 
 func TestAdminAddressIsTaken(t *testing.T) {
 	b := listenBroker(t)
-	err := Run(t.Context(), Options{Listeners: []string{"127.0.0.1:0"}, Admin: b.addr(), Nodes: []Node{{Address: "127.0.0.1:1"}}})
+	err := Run(t.Context(), Options{Listeners: []Listener{{Address: "127.0.0.1:0"}}, Admin: b.addr(), Nodes: []Node{{Address: "127.0.0.1:1"}}})
 	var le *ListenError
 	require.ErrorAs(t, err, &le)
 	require.Equal(t, b.addr(), le.Address)

@@ -21,8 +21,14 @@ type vhost struct {
 	brokers map[nodeID]*control.Client
 }
 
-// nodeID tells control connections apart: a node with another name or address is another node.
-type nodeID struct{ name, address string }
+// nodeID tells control connections apart: a node with another name or address, or that is reached with TLS now, is another
+// node.
+type nodeID struct {
+	name, address string
+	tls           bool
+}
+
+func (n *node) id() nodeID { return nodeID{n.Name, n.Address, n.TLS} }
 
 // newVhost makes a topology that nothing has been asked of yet.
 func (s *server) newVhost(name string, now *setup) *vhost {
@@ -30,7 +36,7 @@ func (s *server) newVhost(name string, now *setup) *vhost {
 	v.topology = shards.NewTopology(name, now.policies, s.connections(v, now.nodes), zapLogger{s.log.Sugar()})
 	v.members = control.NewTransport(control.TransportOptions{
 		Nodes: s.addresses, Vhost: name, Username: s.o.ControlUsername, Password: s.o.ControlPassword,
-		ConnectTimeout: s.o.DialTimeout, Log: zapLogger{s.log.Sugar()},
+		ConnectTimeout: s.o.DialTimeout, Dial: s.dialControl, Log: zapLogger{s.log.Sugar()},
 	})
 	v.topology.Coordinate(v.members)
 	v.topology.FenceBy(s.fence)
@@ -44,12 +50,12 @@ func (s *server) connections(v *vhost, nodes []*node) []shards.Broker {
 	present := make(map[nodeID]*control.Client, len(nodes))
 	brokers := make([]shards.Broker, len(nodes))
 	for i, n := range nodes {
-		id := nodeID{n.Name, n.Address}
+		id := n.id()
 		c := v.brokers[id]
 		if c == nil {
 			c = control.New(control.Options{Node: n.Name, Address: n.Address, Vhost: v.name,
 				Username: s.o.ControlUsername, Password: s.o.ControlPassword, ConnectTimeout: s.o.DialTimeout,
-				Log: zapLogger{s.log.Sugar()}})
+				Dial: s.dialControl, Log: zapLogger{s.log.Sugar()}})
 		}
 		present[id], brokers[i] = c, c
 	}

@@ -44,6 +44,12 @@ func (c *Conn) contentEnd(ch *channel) {
 func (c *Conn) BrokerFrame(f frames.Frame) Verdict {
 	id := f.Channel()
 	if id == 0 {
+		if f.Type() == frames.TypeHeartbeat || f.Method() == frames.ConnectionOpenOkID {
+			c.fault = nil // it goes on
+		}
+		if f.Method() == frames.ConnectionCloseID {
+			f = c.closeWords(f)
+		}
 		return c.brokerControl(f)
 	}
 	if c.state == connClosingProxy || c.state == connClosed {
@@ -214,7 +220,7 @@ func (c *Conn) brokerClose(ch *channel, f frames.Frame) Verdict {
 	v := Forward
 	var m frames.ChannelClose
 	c.reportLostType(ch, f)
-	if ch.op != nil && m.Decode(f.Args()) == nil {
+	if (ch.op != nil || len(ch.consumers) > 0) && m.Decode(f.Args()) == nil {
 		c.reportRefusal(ch.op, &m)
 		if c.editClose(ch, &m) {
 			c.down = frames.AppendMethod(c.down, ch.id, &m)
@@ -231,7 +237,7 @@ func (c *Conn) brokerClose(ch *channel, f frames.Frame) Verdict {
 
 // reportRefusal tells the operator of a right that a client's user lacks for what the proxy does in its name: without shards it needed none of that.
 func (c *Conn) reportRefusal(o *op, m *frames.ChannelClose) {
-	if o.exchange == nil || m.ReplyCode != uint16(frames.AccessRefused) || strings.HasSuffix(m.ReplyText, "in exclusive use") {
+	if o == nil || o.exchange == nil || m.ReplyCode != uint16(frames.AccessRefused) || strings.HasSuffix(m.ReplyText, "in exclusive use") {
 		return
 	}
 	right := "read" // consume, get, purge
@@ -256,21 +262,19 @@ func (c *Conn) reportLostType(ch *channel, f frames.Frame) {
 // editClose words a refusal of something the running op did for the client in the client's terms, and reports whether that changed it.
 func (c *Conn) editClose(ch *channel, m *frames.ChannelClose) bool {
 	text, id := m.ReplyText, frames.MethodID(m.ClassID)<<16|frames.MethodID(m.MethodID)
-	if id == frames.BasicConsumeID || id == frames.BasicGetID || id == frames.QueuePurgeID {
-		text = aboutShard(ch.op, text)
+	if ch.op == nil || id == frames.BasicConsumeID || id == frames.BasicGetID || id == frames.QueuePurgeID {
+		text = ch.aboutShard(text)
 	}
 	if ch.translated != nil {
 		r := c.dir.Lookup([]byte(ch.translated.Exchange))
 		text = ownTerms(text, ch.translated, r != nil && r.Exchange != nil && r.Exchange.State().Mode == shards.Sharded)
 	}
-	if id == frames.ExchangeDeclareID && ch.op.method == frames.QueueDeclareID { // createExchange
+	if ch.op != nil && id == frames.ExchangeDeclareID && ch.op.method == frames.QueueDeclareID { // createExchange
 		m.ClassID, m.MethodID = ch.op.method.Class(), ch.op.method.Method()
 	} else if text == m.ReplyText {
 		return false
 	}
-	e := frames.Exception{Code: frames.Code(m.ReplyCode)}
-	e.Text = trimName(text, e.Code)
-	m.ReplyText = e.ReplyText()
+	m.ReplyText = replyText(m.ReplyCode, text)
 	return true
 }
 

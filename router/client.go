@@ -19,12 +19,16 @@ func (c *Conn) ClientBody(h frames.Head) Verdict {
 	if ch == nil {
 		return Forward
 	}
-	if ch.state >= chanClosingBroker {
+	if ch.state >= chanClosingBroker && !ch.halfway() {
 		return Drop
 	}
 	ch.up.body(h.Size)
 	return Forward
 }
+
+// halfway reports whether the broker has closed the channel in the middle of a content of the client's. The rest of it goes on: the
+// broker drops it, but it takes anything else in its place, close-ok too, for an error of the whole connection.
+func (ch *channel) halfway() bool { return ch.state == chanClosingBroker && ch.up.active() }
 
 // ClientSent tells the router that a streamed body frame is through: the content may be complete, and what waited for that goes on.
 func (c *Conn) ClientSent(id uint16) {
@@ -36,8 +40,13 @@ func (c *Conn) ClientSent(id uint16) {
 // ClientFrame decides on one whole frame from the client.
 func (c *Conn) ClientFrame(f frames.Frame) Verdict {
 	id := f.Channel()
+	if f.Type() == frames.TypeMethod && !f.Method().Known() {
+		c.suspect(f.Method())
+	}
 	if id == 0 {
-		return c.clientControl(f)
+		v := c.clientControl(f)
+		c.suspectTune(f)
+		return v
 	}
 	if c.state >= connClosingClient {
 		if c.state == connClosingClient {
@@ -98,6 +107,10 @@ func (c *Conn) clientClose(ch *channel) Verdict {
 }
 
 func (c *Conn) clientClosingBroker(ch *channel, f frames.Frame) Verdict {
+	if f.Type() == frames.TypeHeader && ch.up.wantHeader {
+		ch.up.header(f)
+		return Forward
+	}
 	switch f.Method() {
 	case frames.ChannelCloseOkID:
 		c.dropChannel(ch)
@@ -158,6 +171,9 @@ func (c *Conn) clientFrame(ch *channel, f frames.Frame) Verdict {
 // clientRequest handles the methods that are neither content nor acknowledgements.
 func (c *Conn) clientRequest(ch *channel, id frames.MethodID, f frames.Frame) Verdict {
 	v := Forward
+	if !tables(id, f.Args()) {
+		c.suspect(id)
+	}
 	switch id {
 	case frames.BasicConsumeID:
 		v = c.consume(ch, f)

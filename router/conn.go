@@ -71,6 +71,8 @@ type Conn struct {
 	vhost string
 	dir   Directory
 
+	certificate Certificate
+
 	limits   limits
 	clientCN bool              // client announced consumer_cancel_notify
 	clientBl bool              // client announced connection.blocked
@@ -78,6 +80,7 @@ type Conn struct {
 	tuned    bool              // the broker has sent connection.tune
 	blocked  bool              // the broker has blocked this connection
 	raised   *frames.Exception // what RaiseConnection was called with
+	fault    *frames.Exception // what the broker may hang up for; see suspect
 
 	chans []*channel // by channel number; nil where not open
 
@@ -112,10 +115,6 @@ func (c *Conn) Established() bool { return c.state == connOpen }
 
 // Tuned reports whether the broker has accepted the client's credentials (sent connection.tune).
 func (c *Conn) Tuned() bool { return c.tuned }
-
-// WantsAuthFailureClose reports whether the client told the broker that it understands a close for refused credentials.
-// Without it the broker just drops the connection, and so must the proxy.
-func (c *Conn) WantsAuthFailureClose() bool { return c.authFail }
 
 // Closed reports whether the closing handshake with the client is complete.
 func (c *Conn) Closed() bool { return c.state == connClosed }

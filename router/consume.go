@@ -1,9 +1,6 @@
 package router
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/shards"
 )
@@ -202,12 +199,4 @@ func (c *Conn) qos(ch *channel, f frames.Frame) Verdict {
 		ch.prefetch = m.PrefetchCount
 	}
 	return Forward
-}
-
-// aboutShard words an error of the broker's about a shard so that it names the pseudo-queue too.
-func aboutShard(o *op, text string) string {
-	if o.exchange == nil || !strings.Contains(text, "'sharding: ") {
-		return text
-	}
-	return fmt.Sprintf("%s (pseudo-queue '%s')", text, o.exchange.Name)
 }

@@ -40,6 +40,9 @@ func (c *Conn) clientControl(f frames.Frame) Verdict {
 		}
 		return Drop
 	}
+	if c.raised != nil {
+		return Drop // and the connection is closed
+	}
 	switch m {
 	case frames.ConnectionStartOkID:
 		return c.startOk(f)
@@ -114,15 +117,15 @@ func (c *Conn) ifAnnounced(capability bool) Verdict {
 	return Drop
 }
 
-// startMethod takes EXTERNAL out of the broker's mechanisms: the broker would see the proxy's identity, not the client's.
+// startMethod takes EXTERNAL out of the broker's mechanisms unless it has seen the client's own certificate.
 func (c *Conn) startMethod(f frames.Frame) Verdict {
 	var m frames.ConnectionStart
-	if m.Decode(f.Args()) != nil {
+	if c.certificate == ClientCertificate || m.Decode(f.Args()) != nil {
 		return Forward
 	}
 	kept := make([]string, 0, 4)
 	for _, name := range strings.Fields(string(m.Mechanisms)) {
-		if name != "EXTERNAL" {
+		if name != external {
 			kept = append(kept, name)
 		}
 	}
@@ -137,25 +140,25 @@ func (c *Conn) startMethod(f frames.Frame) Verdict {
 // startOk announces the capabilities that the proxy needs and who is behind it, if the frame stays small enough.
 func (c *Conn) startOk(f frames.Frame) Verdict {
 	var m frames.ConnectionStartOk
-	if m.Decode(f.Args()) != nil {
-		return Forward
-	}
-	var caps frames.Table
-	if kind, v, ok := m.ClientProperties.Lookup("capabilities"); ok {
-		if kind != 'F' || len(v) < 4 {
-			return Forward
-		}
-		caps = frames.Table(v[4:])
-	}
+	err := m.Decode(f.Args())
+	caps, fit := capabilities(m.ClientProperties)
 	c.clientCN = isTrue(caps, "consumer_cancel_notify")
 	c.clientBl = isTrue(caps, "connection.blocked")
 	c.authFail = isTrue(caps, "authentication_failure_close")
+	switch {
+	case c.certificate == ProxyCertificate && (err != nil || m.Mechanism == external):
+		c.refuseExternal() // whatever cannot be read may be read by the broker
+		return Drop
+	case err != nil, !fit:
+		return Forward
+	}
 	for _, name := range []string{"consumer_cancel_notify", "connection.blocked"} {
 		if !isTrue(caps, name) {
 			caps = frames.AppendBool(caps.Without(name), name, true)
 		}
 	}
-	props := frames.AppendTable(m.ClientProperties.Without("capabilities"), "capabilities", caps)
+	props := m.ClientProperties.Without("client_address").Without("proxy") // a client may not say that it is another
+	props = frames.AppendTable(props.Without("capabilities"), "capabilities", caps)
 	bare := m
 	bare.ClientProperties = props
 	m.ClientProperties = frames.AppendString(frames.AppendString(props, "client_address", c.o.ClientAddress), "proxy", c.o.Product)
@@ -166,6 +169,18 @@ func (c *Conn) startOk(f frames.Frame) Verdict {
 		}
 	}
 	return Forward
+}
+
+// capabilities returns the capabilities in client-properties. fit is false where something else stands in their place.
+func capabilities(properties frames.Table) (caps frames.Table, fit bool) {
+	kind, v, ok := properties.Lookup("capabilities")
+	switch {
+	case !ok:
+		return nil, true
+	case kind != 'F' || len(v) < 4:
+		return nil, false
+	}
+	return frames.Table(v[4:]), true
 }
 
 func isTrue(t frames.Table, name string) bool {

@@ -127,14 +127,11 @@ func TestHeaderRoom(t *testing.T) {
 func TestState(t *testing.T) {
 	w := newWire(t)
 	require.Zero(t, w.conn.ClientFrameMax())
-	require.False(t, w.conn.Established() || w.conn.Closing() || w.conn.Closed() || w.conn.Tuned() || w.conn.WantsAuthFailureClose())
-	w.clientText("0 connection.start-ok client-properties={capabilities={authentication_failure_close=true}} mechanism=PLAIN locale=en_US")
-	require.True(t, w.conn.WantsAuthFailureClose())
+	require.False(t, w.conn.Established() || w.conn.Closing() || w.conn.Closed() || w.conn.Tuned())
 	require.Zero(t, w.conn.PendingUp()+w.conn.PendingDown())
 
 	w = newWire(t)
 	w.handshake("", 1)
-	require.False(t, w.conn.WantsAuthFailureClose())
 	require.False(t, w.conn.ClientHolds(1))
 	w.clientText("1 basic.publish exchange=images routing-key=k0")
 	require.True(t, w.conn.ClientHolds(1))

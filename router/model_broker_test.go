@@ -95,6 +95,8 @@ func (b *modelBroker) take(f frames.Frame) {
 		}
 		b.chans[id] = &modelChannel{}
 		b.send(id, &frames.ChannelOpenOk{})
+	case ch.closed && ch.publish != nil:
+		b.rest(ch, f)
 	case ch.closed:
 		switch f.Method() {
 		case frames.ChannelCloseOkID:
@@ -112,6 +114,22 @@ func (b *modelBroker) take(f frames.Frame) {
 			b.fail("broker: %v", err)
 		}
 		b.method(id, ch, m)
+	}
+}
+
+// rest takes what is left of a content that was under way when the channel was closed: nothing may come in its place.
+func (b *modelBroker) rest(ch *modelChannel, f frames.Frame) {
+	switch {
+	case f.Type() == frames.TypeHeader && !ch.header:
+		ch.header = true
+		ch.left, _ = frames.ContentBodySize(f.Payload())
+	case f.Type() == frames.TypeBody && ch.header && uint64(len(f.Payload())) <= ch.left:
+		ch.left -= uint64(len(f.Payload()))
+	default:
+		b.fail("broker: %s inside a content, on a channel that it has closed", frameText(f))
+	}
+	if ch.header && ch.left == 0 {
+		ch.publish = nil
 	}
 }
 

@@ -60,9 +60,9 @@ func (c *Conn) declareQueue(ch *channel, f frames.Frame) Verdict {
 		}
 		return v
 	}
-	if m.Exclusive {
-		return c.refuse(ch, f, frames.ResourceLocked, fmt.Sprintf("cannot obtain exclusive access to locked queue '%s' in vhost '%s'. "+
-			"It is the pseudo-queue of a sharded exchange, which consumers share.", x.Name, x.Vhost))
+	if m.Exclusive && !m.Passive { // a passive one only asks; the Java client always sets both
+		return c.refuse(ch, f, frames.ResourceLocked, fmt.Sprintf("cannot obtain exclusive access to locked queue '%s' in vhost '%s'. It could be "+
+			"originally declared on another connection or the exclusive property value does not match that of the original declaration.", x.Name, x.Vhost))
 	}
 	missing := x.State().Mode == shards.Missing
 	if _, literal := x.Policy().Literal(); missing && !literal {

@@ -31,6 +31,8 @@ var errLost = errors.New("the connection was lost")
 type Listener struct {
 	Addresses                 []string // host:port, tried in this order
 	Vhost, Username, Password string
+	// Dial replaces the TCP dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Listen gathers what proxies say for at least that long; where no proxy has ever
@@ -134,7 +136,11 @@ func (l *Listener) connect(ctx context.Context) (*amqp.Connection, error) {
 func (l *Listener) connectTo(ctx context.Context, address string) (*amqp.Connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	socket, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	dial := l.Dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	socket, err := dial(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}

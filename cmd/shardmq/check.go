@@ -26,6 +26,9 @@ func (c *checkCmd) Run(a *app) error {
 		if cfg.Upstream.Discovery != nil {
 			nodes += " and those that discovery finds"
 		}
+		for _, w := range cfg.Warnings {
+			fmt.Fprintln(a.stderr, w.String()+" (warning)")
+		}
 		fmt.Fprintf(a.stdout, "%s: ok: %s, %s, %s\n", file, count(len(cfg.Listeners), "listener", "listeners"),
 			nodes, count(len(cfg.Policies), "policy", "policies"))
 	}

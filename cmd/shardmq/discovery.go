@@ -3,14 +3,17 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/shardmq/shardmq/config"
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/shards/discovery"
 )
 
 // source is what finds the nodes that the file does not list; nil if nothing does.
-func source(u *config.Upstream) discovery.Source {
+func source(u *config.Upstream, nodes *certs.Live) discovery.Source {
 	switch d := u.Discovery; {
 	case d == nil:
 		return nil
@@ -18,8 +21,17 @@ func source(u *config.Upstream) discovery.Source {
 		return discovery.SRV{Name: d.SRV.Name, NodeName: d.SRV.NodeName}
 	default:
 		m := management(u)
-		return discovery.Management{URL: m.URL, Username: m.Username, Password: string(m.Password), Host: m.Host, Port: m.Port}
+		return discovery.Management{URL: m.URL, Username: m.Username, Password: string(m.Password), Host: m.Host, Port: m.Port,
+			TLS: d.TLS, Client: overTLS(m.URL, nodes)}
 	}
+}
+
+// overTLS is the client for a URL, nil for the usual one where the URL has no TLS.
+func overTLS(url string, nodes *certs.Live) *http.Client {
+	if !strings.HasPrefix(url, "https:") {
+		return nil
+	}
+	return nodes.HTTP()
 }
 
 // management returns where the management API is, with the control user's
@@ -33,9 +45,9 @@ func management(u *config.Upstream) config.Management {
 }
 
 // upstreamNodes returns the nodes that are listed, and those that discovery finds now.
-func upstreamNodes(ctx context.Context, cfg *config.Config) ([]config.Node, error) {
+func upstreamNodes(ctx context.Context, cfg *config.Config, to *certs.Live) ([]config.Node, error) {
 	nodes := slices.Clone(cfg.Upstream.Nodes)
-	from := source(&cfg.Upstream)
+	from := source(&cfg.Upstream, to)
 	if from == nil {
 		return nodes, nil
 	}
@@ -48,7 +60,7 @@ func upstreamNodes(ctx context.Context, cfg *config.Config) ([]config.Node, erro
 	for _, n := range found {
 		same := func(o config.Node) bool { return o.Name == n.Name || o.Address == n.Address }
 		if n.Address != "" && !slices.ContainsFunc(nodes, same) {
-			nodes = append(nodes, config.Node{Name: n.Name, Address: n.Address})
+			nodes = append(nodes, config.Node{Name: n.Name, Address: n.Address, TLS: cfg.Upstream.Discovery.TLS})
 		}
 	}
 	return nodes, nil

@@ -47,16 +47,16 @@ func TestUpstreamNodes(t *testing.T) {
 	cfg := config.Default()
 	cfg.Upstream.Nodes = []config.Node{{Name: "rabbit@a", Address: "elsewhere:1"}}
 	cfg.Upstream.Discovery = &config.Discovery{Management: &config.Management{URL: s.URL, Port: 5672}}
-	nodes, err := upstreamNodes(t.Context(), cfg)
+	nodes, err := upstreamNodes(t.Context(), cfg, nil)
 	require.NoError(t, err)
 	require.Equal(t, []config.Node{{Name: "rabbit@a", Address: "elsewhere:1"}, {Name: "rabbit@b", Address: "b:5672"}}, nodes)
 	http.DefaultClient.CloseIdleConnections()
 
 	s.Close()
-	_, err = upstreamNodes(t.Context(), cfg)
+	_, err = upstreamNodes(t.Context(), cfg, nil)
 	require.ErrorContains(t, err, "look for nodes: ")
 	cfg.Upstream.Discovery = nil
-	nodes, err = upstreamNodes(t.Context(), cfg)
+	nodes, err = upstreamNodes(t.Context(), cfg, nil)
 	require.NoError(t, err)
 	require.Len(t, nodes, 1)
 }

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/shardmq/shardmq/config"
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/shards"
 )
 
@@ -75,7 +77,7 @@ func (c *proxyCmd) upstreams(cfg *config.Config, bad *problems) (vhost string) {
 				bad.addf("--upstream: %s is given twice; list each node once", u.address)
 			}
 		}
-		cfg.Upstream.Nodes = append(cfg.Upstream.Nodes, config.Node{Address: u.address})
+		cfg.Upstream.Nodes = append(cfg.Upstream.Nodes, config.Node{Address: u.address, TLS: u.tls})
 		if i > 0 && first != (upstream{}) && (u.username != first.username || u.password != first.password || u.vhost != first.vhost) {
 			bad.addf("--upstream: %s has another user, password or vhost than %s; nodes of one cluster share them, "+
 				"so give the same in each URL", u.address, first.address)
@@ -84,8 +86,26 @@ func (c *proxyCmd) upstreams(cfg *config.Config, bad *problems) (vhost string) {
 			first = u
 		}
 	}
+	c.upstreamCA(cfg, bad)
 	cfg.Upstream.Control = config.Control{Username: first.username, Password: first.password}
 	return first.vhost
+}
+
+// upstreamCA reads whom nodes' certificates are signed by.
+func (c *proxyCmd) upstreamCA(cfg *config.Config, bad *problems) {
+	if c.UpstreamCA == "" {
+		return
+	}
+	cfg.Upstream.TLS = &certs.ClientOptions{CA: c.UpstreamCA}
+	_, found := certs.LoadClient(*cfg.Upstream.TLS)
+	for _, f := range found {
+		if !f.Warning {
+			bad.addf("--upstream-ca: %s", f.Text)
+		}
+	}
+	if !slices.ContainsFunc(cfg.Upstream.Nodes, func(n config.Node) bool { return n.TLS }) {
+		bad.addf("--upstream-ca: has no effect without an --upstream that begins with amqps://; give one, or leave it out")
+	}
 }
 
 func (c *proxyCmd) nodeNames(cfg *config.Config, bad *problems) {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,14 +13,21 @@ import (
 	"time"
 
 	"github.com/shardmq/shardmq/config"
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/frames"
 )
 
 // healthcheckCmd is "shardmq healthcheck", for containers without a shell.
 type healthcheckCmd struct {
-	Address string        `default:"127.0.0.1:5673" placeholder:"ADDR" help:"Address of the proxy. (default: ${default})"`
-	Ready   bool          `help:"Also fail when the proxy reaches no RabbitMQ node."`
-	Timeout time.Duration `default:"8s" placeholder:"DURATION" help:"Give up after this time. (default: ${default})"`
+	Address    string        `default:"127.0.0.1:5673" placeholder:"ADDR" help:"Address of the proxy. (default: ${default})"`
+	Ready      bool          `help:"Also fail when the proxy reaches no RabbitMQ node."`
+	TLS        bool          `name:"tls" help:"The address is that of a listener with TLS."`
+	CA         string        `name:"ca" placeholder:"FILE" help:"With --tls: PEM file with the CAs that sign the listener's certificate. (default: whom the system trusts)"`
+	Cert       string        `placeholder:"FILE" help:"With --tls: PEM file with a certificate to show."`
+	Key        string        `placeholder:"FILE" help:"With --tls: PEM file with its key."`
+	ServerName string        `placeholder:"NAME" help:"With --tls: the name that the listener's certificate is for. (default: the host of --address)"`
+	NoVerify   bool          `help:"With --tls: take any certificate."`
+	Timeout    time.Duration `default:"8s" placeholder:"DURATION" help:"Give up after this time. (default: ${default})"`
 }
 
 // Run fails unless the proxy answers.
@@ -35,6 +43,10 @@ func (c *healthcheckCmd) Run(ctx context.Context, a *app) error {
 	if c.Timeout <= 0 {
 		return usagef("--timeout: is %s; give a duration above zero, e.g. 8s", c.Timeout)
 	}
+	secure, err := c.secure()
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", c.Address)
@@ -46,6 +58,11 @@ func (c *healthcheckCmd) Run(ctx context.Context, a *app) error {
 	if err := conn.SetDeadline(deadline); err != nil {
 		return fmt.Errorf("not healthy: %w", err)
 	}
+	if secure != nil {
+		over := tls.Client(conn, secure)
+		defer over.Close()
+		conn = over
+	}
 	check := alive
 	if c.Ready {
 		check = ready
@@ -55,6 +72,26 @@ func (c *healthcheckCmd) Run(ctx context.Context, a *app) error {
 	}
 	_, err = fmt.Fprintln(a.stdout, "healthy")
 	return err
+}
+
+// secure returns how TLS is spoken; nil for not at all.
+func (c *healthcheckCmd) secure() (*tls.Config, error) {
+	o := certs.ClientOptions{CA: c.CA, Cert: c.Cert, Key: c.Key, ServerName: c.ServerName, NoVerify: c.NoVerify}
+	if !c.TLS {
+		if o != (certs.ClientOptions{}) {
+			return nil, usagef("--tls: is missing; --ca, --cert, --key, --server-name and --no-verify have no effect without it")
+		}
+		return nil, nil
+	}
+	if (c.Cert == "") != (c.Key == "") {
+		return nil, usagef("--cert: give both of --cert and --key, or neither")
+	}
+	loaded, found := certs.LoadClient(o)
+	if found.Fatal() {
+		return nil, usagef("--%w", found)
+	}
+	host, _, _ := net.SplitHostPort(c.Address)
+	return loaded.Client(host), nil
 }
 
 func alive(conn io.ReadWriter) error {

@@ -62,16 +62,20 @@ var rules = []rule{
 	{folder: "shards/control", inside: []string{"shards", "frames"}},
 	{folder: "shards/discovery", inside: []string{"shards"}},
 	{
-		folder: "config",
+		folder: "config", except: []string{"config/certs"},
 		inside: []string{"config", "shards"},
 		deny: map[string]string{
 			"gopkg.in/yaml.v3": "archived: use go.yaml.in/yaml/v3",
 		},
 	},
+	{
+		folder: "config/certs", inside: []string{"config/certs"},
+		deny: map[string]string{"*": "config/certs uses the standard library only: every layer may use it"},
+	},
 	{folder: "admin", inside: []string{"admin", "shards", "frames"}},
 	{
 		folder: "proxy",
-		inside: []string{"proxy", "admin", "router", "shards", "frames"},
+		inside: []string{"proxy", "admin", "router", "config/certs", "shards", "frames"},
 		deny: map[string]string{
 			"github.com/alecthomas/kong/...": "the command line belongs to cmd",
 			"github.com/rabbitmq/...":        "clients' data takes no detour over a client library; control connections are in shards/control",

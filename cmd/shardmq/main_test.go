@@ -53,13 +53,13 @@ func write(t *testing.T, text string) string {
 // comparedPart leaves out of the options what cannot be compared.
 func comparedPart(o *proxy.Options) proxy.Options {
 	c := *o
-	c.Policies, c.Log, c.Ready, c.Updates = nil, nil, nil, nil
+	c.Policies, c.Log, c.Ready, c.Updates, c.UpstreamTLS = nil, nil, nil, nil, nil
 	return c
 }
 
 func TestFlagsToOptions(t *testing.T) {
 	base := proxy.Options{
-		Listeners: []string{":5673"}, Nodes: []proxy.Node{{Address: "localhost:5672"}},
+		Listeners: []proxy.Listener{{Address: ":5673"}}, Nodes: []proxy.Node{{Address: "localhost:5672"}},
 		ControlUsername: "guest", ControlPassword: "guest",
 		DialTimeout: 5 * time.Second, HandshakeTimeout: 10 * time.Second, DrainTimeout: 10 * time.Second,
 		Prefer: proxy.LeastConnections, Version: version(),
@@ -74,14 +74,15 @@ func TestFlagsToOptions(t *testing.T) {
 		want proxy.Options
 	}{
 		{"proxy", base},
-		{"proxy --listen :1 --listen [::1]:2", with(func(o *proxy.Options) { o.Listeners = []string{":1", "[::1]:2"} })},
+		{"proxy --listen :1 --listen [::1]:2", with(func(o *proxy.Options) { o.Listeners = []proxy.Listener{{Address: ":1"}, {Address: "[::1]:2"}} })},
 		{"proxy --admin 127.0.0.1:15673", with(func(o *proxy.Options) { o.Admin = "127.0.0.1:15673" })},
 		{"proxy --listen 127.0.0.1:0 --listen 127.0.0.1:0", with(func(o *proxy.Options) {
-			o.Listeners = []string{"127.0.0.1:0", "127.0.0.1:0"}
+			o.Listeners = []proxy.Listener{{Address: "127.0.0.1:0"}, {Address: "127.0.0.1:0"}}
 		})},
 		{"proxy --upstream amqp://u%40x:p%3aw@h", with(func(o *proxy.Options) {
 			o.Nodes, o.ControlUsername, o.ControlPassword = []proxy.Node{{Address: "h:5672"}}, "u@x", "p:w"
 		})},
+		{"proxy --upstream amqps://h", with(func(o *proxy.Options) { o.Nodes = []proxy.Node{{Address: "h:5671", TLS: true}} })},
 		{"proxy --upstream amqp://[::1]:5 --node-name rabbit@a", with(func(o *proxy.Options) {
 			o.Nodes = []proxy.Node{{Name: "rabbit@a", Address: "[::1]:5"}}
 		})},
@@ -131,7 +132,7 @@ func TestFileToOptions(t *testing.T) {
 	r := shardmq(nil, "proxy", "--config", write(t, fileText))
 	require.Zero(t, r.code, r.stderr)
 	require.Equal(t, proxy.Options{
-		Listeners: []string{"127.0.0.1:0"}, Nodes: []proxy.Node{{Name: "rabbit@a", Address: "a:5672"}, {Name: "rabbit@b", Address: "b:5672"}},
+		Listeners: []proxy.Listener{{Address: "127.0.0.1:0"}}, Nodes: []proxy.Node{{Name: "rabbit@a", Address: "a:5672"}, {Name: "rabbit@b", Address: "b:5672"}},
 		ControlUsername: "u", ControlPassword: "hunter2",
 		DialTimeout: time.Second, HandshakeTimeout: 2 * time.Second, DrainTimeout: 3 * time.Second,
 		Prefer: proxy.LeastConnections, Version: version(),
@@ -212,8 +213,10 @@ func TestBadFlags(t *testing.T) {
 		{"--listen 5672", `--listen: is "5672"; give host:port`},
 		{"--listen :1 --listen :1", "--listen: :1 is given twice; leave one out"},
 		{"--listen :1,:2", "--listen: is \":1,:2\"; give host:port"},
-		{"--upstream amqps://h", "--upstream: amqps: TLS to RabbitMQ is not supported yet; use amqp://"},
-		{"--upstream http://h", "--upstream: does not begin with amqp://; give amqp://user:password@host:port/vhost"},
+		{"--upstream amqps://h --upstream-ca none.pem", "--upstream-ca: none.pem: no such file; check the path"},
+		{"--upstream amqp://h --upstream-ca main.go", "--upstream-ca: has no effect without an --upstream that begins with amqps://; give"},
+		{"--config x.yaml --upstream-ca x", "--upstream-ca cannot be used with --config; set upstream.tls.ca in"},
+		{"--upstream http://h", "--upstream: does not begin with amqp:// or amqps://; give amqp://user:password@host:port/vhost"},
 		{"--upstream localhost:5672", "--upstream: does not begin with amqp://"},
 		{"--upstream amqp://u:hunter2%zz@h", "--upstream: is not a URL; give amqp://"},
 		{"--upstream amqp://u:hunter2@h/a/b", "--upstream: has more than one / after the address; write"},

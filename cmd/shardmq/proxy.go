@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/shardmq/shardmq/config"
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/proxy"
 	"github.com/shardmq/shardmq/shards"
 )
@@ -20,15 +21,16 @@ import (
 // proxyCmd is "shardmq proxy". Flags have no default value here: an empty one
 // was not given, which is how flags are told from a file's settings.
 type proxyCmd struct {
-	Config    string   `short:"c" placeholder:"FILE" help:"Read everything from this YAML file. Not together with the flags below, except those for logging."`
-	Listen    []string `sep:"none" placeholder:"ADDR" help:"Address for clients, host:port. Repeatable. (default: ${listen})"`
-	Upstream  []string `sep:"none" placeholder:"URL" help:"RabbitMQ node: amqp://user:password@host:port/vhost. Repeat it for each node of a cluster. (default: ${upstream})"`
-	NodeName  []string `sep:"none" placeholder:"NAME" help:"Name of the node, such as rabbit@a, once for each --upstream and in their order. (default: learned from the broker, if there is one node)"`
-	Shard     []string `sep:"none" placeholder:"EXCHANGE=N" help:"Shard this exchange over N queues on each node. Repeatable."`
-	Hash      string   `placeholder:"NAME" help:"What places messages on shards: xxhash or phash2. (default: xxhash)"`
-	Admin     string   `placeholder:"ADDR" help:"Address for health checks and metrics over HTTP, such as ${admin}. (default: none)"`
-	LogLevel  string   `placeholder:"LEVEL" help:"debug, info, warn or error. (default: info)"`
-	LogFormat string   `placeholder:"FORMAT" help:"console or json. (default: console)"`
+	Config     string   `short:"c" placeholder:"FILE" help:"Read everything from this YAML file. Not together with the flags below, except those for logging."`
+	Listen     []string `sep:"none" placeholder:"ADDR" help:"Address for clients, host:port. Repeatable. (default: ${listen})"`
+	Upstream   []string `sep:"none" placeholder:"URL" help:"RabbitMQ node: amqp://user:password@host:port/vhost, or amqps:// for TLS. Repeat it for each node of a cluster. (default: ${upstream})"`
+	UpstreamCA string   `name:"upstream-ca" placeholder:"FILE" help:"PEM file with the CAs that sign the certificates of amqps:// nodes. (default: whom the system trusts)"`
+	NodeName   []string `sep:"none" placeholder:"NAME" help:"Name of the node, such as rabbit@a, once for each --upstream and in their order. (default: learned from the broker, if there is one node)"`
+	Shard      []string `sep:"none" placeholder:"EXCHANGE=N" help:"Shard this exchange over N queues on each node. Repeatable."`
+	Hash       string   `placeholder:"NAME" help:"What places messages on shards: xxhash or phash2. (default: xxhash)"`
+	Admin      string   `placeholder:"ADDR" help:"Address for health checks and metrics over HTTP, such as ${admin}. (default: none)"`
+	LogLevel   string   `placeholder:"LEVEL" help:"debug, info, warn or error. (default: info)"`
+	LogFormat  string   `placeholder:"FORMAT" help:"console or json. (default: console)"`
 }
 
 // Run runs the proxy until ctx is cancelled.
@@ -42,12 +44,18 @@ func (c *proxyCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer func() { _ = log.Sync() }() // a terminal cannot be synced: no news
-	o := options(cfg, log)
+	loaded, err := loadCertificates(cfg)
+	if err != nil {
+		return usageError{err}
+	}
+	running := live(loaded)
+	o := options(cfg, running, log)
 	if c.Config != "" {
-		stop := c.reloads(ctx, cfg, log, &o)
+		stop := c.reloads(ctx, cfg, running, log, &o)
 		defer stop()
 	}
 	log.Info("starting", zap.String("version", o.Version), zap.Int("nodes", len(o.Nodes)), zap.Int("policies", len(cfg.Policies)))
+	warn(log, cfg)
 	if len(cfg.Policies) == 0 {
 		log.Warn("no policies: every exchange passes unchanged")
 	}
@@ -59,19 +67,21 @@ func (c *proxyCmd) Run(ctx context.Context, a *app) error {
 }
 
 // reloads has the options' Updates follow the file until stop is called.
-func (c *proxyCmd) reloads(ctx context.Context, cfg *config.Config, log *zap.Logger, o *proxy.Options) (stop func()) {
+func (c *proxyCmd) reloads(ctx context.Context, cfg *config.Config, running *certificates[*certs.Live], log *zap.Logger,
+	o *proxy.Options,
+) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	updates := make(chan proxy.Update)
 	o.Updates = updates
-	r := newReloader(c.Config, cfg, log, updates)
-	var running sync.WaitGroup
-	running.Go(func() { r.run(ctx, hangup) })
+	r := newReloader(c.Config, cfg, running, log, updates)
+	var working sync.WaitGroup
+	working.Go(func() { r.run(ctx, hangup) })
 	return func() {
 		signal.Stop(hangup)
 		cancel()
-		running.Wait()
+		working.Wait()
 	}
 }
 
@@ -87,6 +97,7 @@ func (c *proxyCmd) load() (*config.Config, error) {
 	}{
 		{c.Listen != nil, "--listen", "listeners"},
 		{c.Upstream != nil, "--upstream", "upstream"},
+		{c.UpstreamCA != "", "--upstream-ca", "upstream.tls.ca"},
 		{c.NodeName != nil, "--node-name", "upstream.nodes[].name"},
 		{c.Shard != nil, "--shard", "policies"},
 		{c.Hash != "", "--hash", "policies[].definition.hash"},
@@ -104,10 +115,12 @@ func (c *proxyCmd) load() (*config.Config, error) {
 }
 
 // options translates a configuration for package proxy.
-func options(cfg *config.Config, log *zap.Logger) proxy.Options {
+func options(cfg *config.Config, running *certificates[*certs.Live], log *zap.Logger) proxy.Options {
 	o := proxy.Options{
 		Nodes:            nodes(cfg),
-		Discovery:        source(&cfg.Upstream),
+		UpstreamTLS:      running.upstream,
+		ProxyProtocol:    proxy.ProxyVersion(cfg.Upstream.ProxyProtocol),
+		Discovery:        source(&cfg.Upstream, running.upstream),
 		Prefer:           proxy.Prefer(cfg.Upstream.Prefer),
 		Zone:             cfg.Upstream.Zone,
 		ControlUsername:  cfg.Upstream.Control.Username,
@@ -126,17 +139,25 @@ func options(cfg *config.Config, log *zap.Logger) proxy.Options {
 		},
 	}
 	if d := cfg.Upstream.Discovery; d != nil {
-		o.DiscoveryInterval = d.Interval
+		o.DiscoveryInterval, o.DiscoveryTLS = d.Interval, d.TLS
 	}
-	for _, l := range cfg.Listeners {
-		o.Listeners = append(o.Listeners, l.Address)
+	for i, l := range cfg.Listeners {
+		from := proxy.Listener{Address: l.Address, TLS: running.listeners[listenerKey(cfg, i)], Identity: l.Identity}
+		if pp := l.ProxyProtocol; pp != nil {
+			from.ProxyProtocol = &proxy.ProxyProtocol{Trusted: pp.Trusted, Optional: pp.Optional}
+		}
+		o.Listeners = append(o.Listeners, from)
+	}
+	for _, each := range cfg.Upstream.Identities {
+		o.Identities = append(o.Identities, proxy.Identity{Name: each.Name, CommonName: each.CommonName, Subject: each.Subject,
+			TLS: running.identities[each.Name]})
 	}
 	return o
 }
 
 func nodes(cfg *config.Config) (out []proxy.Node) {
 	for _, n := range cfg.Upstream.Nodes {
-		out = append(out, proxy.Node{Name: n.Name, Address: n.Address, Zone: n.Zone})
+		out = append(out, proxy.Node{Name: n.Name, Address: n.Address, Zone: n.Zone, TLS: n.TLS})
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/shardmq/shardmq/config"
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/proxy"
 	"github.com/shardmq/shardmq/shards"
 )
@@ -24,25 +25,48 @@ type reloader struct {
 	log     *zap.Logger
 	updates chan<- proxy.Update
 
-	started *config.Config // what keys that need a restart still are
-	now     *config.Config // what the proxy goes by
-	taken   [sha256.Size]byte
-	seen    [sha256.Size]byte // at the last look; differs from taken while the file is being changed
+	running *certificates[*certs.Live]
+	started *config.Config    // what keys that need a restart still are
+	now     *config.Config    // what the proxy goes by
+	taken   [sha256.Size]byte // of the files that it goes by, or that have been refused
+	seen    [sha256.Size]byte // at the last look; differs from taken while a file is being changed
+	refused string            // what is wrong with those; "" = nothing
 }
 
 // newReloader is for a proxy that goes by cfg, read from path just now.
-func newReloader(path string, cfg *config.Config, log *zap.Logger, updates chan<- proxy.Update) *reloader {
-	r := &reloader{path: path, log: log, updates: updates, started: cfg, now: cfg}
+func newReloader(path string, cfg *config.Config, running *certificates[*certs.Live], log *zap.Logger, updates chan<- proxy.Update) *reloader {
+	r := &reloader{path: path, log: log, updates: updates, running: running, started: cfg, now: cfg}
 	data, err := config.ReadFile(path)
 	if err != nil {
 		return r
 	}
-	r.seen = sha256.Sum256(data)
-	// It may have been replaced since cfg was read: then it is a change like any other.
+	r.seen = r.sum(data)
+	// A file may have been replaced since cfg was read: then it is a change like any other.
 	if again, err := config.Parse(path, data, os.LookupEnv); err == nil && config.Same(cfg, again) {
-		r.taken = r.seen
+		if fresh, err := loadCertificates(again); err == nil && same(running, fresh) {
+			r.taken = r.seen
+		}
 	}
 	return r
+}
+
+// sum is of all files: the configuration, whose content is given, and the certificates that it names.
+func (r *reloader) sum(data []byte) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	add := func(b []byte) {
+		each := sha256.Sum256(b)
+		h.Write(each[:])
+	}
+	add(data)
+	for _, name := range r.now.Files() {
+		content, err := certs.ReadFile(name)
+		if err != nil {
+			content = []byte(err.Error())
+		}
+		add(content)
+	}
+	h.Sum(sum[:0])
+	return sum
 }
 
 // run reloads on every hangup, and when the file's content has changed, until
@@ -72,19 +96,31 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 		}
 		return
 	}
-	sum := sha256.Sum256(data)
+	sum := r.sum(data)
 	settled := sum == r.seen
 	r.seen = sum
-	if !asked && (sum == r.taken || !settled) {
+	if !asked && (sum == r.taken && r.refused == "" || !settled) {
 		return // a file that is still being written is not complete
 	}
+	again := !asked && sum == r.taken
 	r.taken = sum
 	cfg, err := config.Parse(r.path, data, os.LookupEnv)
-	if err != nil {
-		r.refuse(err)
+	var fresh *certificates[*certs.Loaded]
+	if err == nil {
+		fresh, err = loadCertificates(cfg)
+	}
+	if err == nil {
+		r.refused = ""
+		r.take(ctx, cfg, fresh)
+		r.seen = r.sum(data) // it may name other files now
+		r.taken = r.seen
 		return
 	}
-	r.take(ctx, cfg)
+	// What is refused is looked at again and again: it may name files that are not looked at otherwise.
+	if !again || err.Error() != r.refused {
+		r.refuse(err)
+	}
+	r.refused = err.Error()
 }
 
 func (r *reloader) refuse(err error) {
@@ -96,13 +132,18 @@ func (r *reloader) refuse(err error) {
 }
 
 // take has the proxy go by cfg as far as it can without a restart.
-func (r *reloader) take(ctx context.Context, cfg *config.Config) {
+func (r *reloader) take(ctx context.Context, cfg *config.Config, fresh *certificates[*certs.Loaded]) {
+	warn(r.log, cfg)
 	if keys := config.NeedRestart(r.started, cfg); keys != nil {
 		r.log.Warn("needs a restart", zap.Strings("keys", keys))
 	}
 	changes := config.Diff(r.now, cfg)
+	replaced := replace(r.running, fresh, r.log)
 	if changes.Empty() {
-		r.log.Info("configuration read again: nothing to change")
+		r.now = cfg
+		if !replaced {
+			r.log.Info("configuration read again: nothing to change")
+		}
 		return
 	}
 	for _, c := range changes.Policies {

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/shardmq/shardmq/config"
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/proxy"
 )
 
@@ -25,6 +26,7 @@ type reloading struct {
 	hangup  chan os.Signal
 	updates chan proxy.Update
 	logs    *observer.ObservedLogs
+	running *certificates[*certs.Live]
 }
 
 func startReloader(t *testing.T, text string) *reloading {
@@ -37,13 +39,21 @@ func startReloader(t *testing.T, text string) *reloading {
 	r.logs = logs
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
-	each := newReloader(r.path, cfg, zap.New(core), r.updates)
+	r.running = liveOf(t, cfg)
+	each := newReloader(r.path, cfg, r.running, zap.New(core), r.updates)
 	go func() {
 		defer close(stopped)
 		each.run(ctx, r.hangup)
 	}()
 	t.Cleanup(func() { cancel(); <-stopped })
 	return r
+}
+
+func liveOf(t *testing.T, cfg *config.Config) *certificates[*certs.Live] {
+	t.Helper()
+	loaded, err := loadCertificates(cfg)
+	require.NoError(t, err)
+	return live(loaded)
 }
 
 // write replaces the file as editors and Kubernetes do.
@@ -84,7 +94,7 @@ func TestReloadChangedAtTheStart(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, []byte(twoNodes), 0o600))
 	updates := make(chan proxy.Update, 1)
-	newReloader(path, cfg, zap.NewNop(), updates).reload(t.Context(), false)
+	newReloader(path, cfg, liveOf(t, cfg), zap.NewNop(), updates).reload(t.Context(), false)
 	require.Len(t, updates, 1)
 	require.Len(t, (<-updates).Nodes, 2)
 }

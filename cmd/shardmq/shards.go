@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/shardmq/shardmq/admin/inventory"
 	"github.com/shardmq/shardmq/config"
+	"github.com/shardmq/shardmq/config/certs"
+	"github.com/shardmq/shardmq/proxy"
 	"github.com/shardmq/shardmq/shards"
 	"github.com/shardmq/shardmq/shards/control"
 )
@@ -21,13 +26,14 @@ const lookTimeout = time.Minute
 
 // shardsFlags say where to look: the flags of "shardmq proxy" mean the same here.
 type shardsFlags struct {
-	Config    string   `short:"c" placeholder:"FILE" help:"Take nodes and policies from this YAML file. Not together with --upstream, --node-name and --shard."`
-	Upstream  []string `sep:"none" placeholder:"URL" help:"RabbitMQ node: amqp://user:password@host:port/vhost. Repeat it for each node of a cluster. (default: ${upstream})"`
-	NodeName  []string `sep:"none" placeholder:"NAME" help:"Name of the node, such as rabbit@a, once for each --upstream and in their order. (default: learned from the broker, if there is one node)"`
-	Shard     []string `sep:"none" placeholder:"EXCHANGE=N" help:"What the proxy is told: this exchange has N shards on each node. Repeatable."`
-	Vhost     string   `placeholder:"VHOST" help:"Look at this vhost only. (default: all that policies are for)"`
-	Output    string   `default:"table" enum:"table,json" help:"table or json. (default: ${default})"`
-	Exchanges []string `arg:"" optional:"" name:"exchange" help:"Exchanges to look at, whether or not a policy is for them. (default: all that policies name literally)"`
+	Config     string   `short:"c" placeholder:"FILE" help:"Take nodes and policies from this YAML file. Not together with --upstream, --node-name and --shard."`
+	Upstream   []string `sep:"none" placeholder:"URL" help:"RabbitMQ node: amqp://user:password@host:port/vhost, or amqps:// for TLS. Repeat it for each node of a cluster. (default: ${upstream})"`
+	UpstreamCA string   `name:"upstream-ca" placeholder:"FILE" help:"PEM file with the CAs that sign the certificates of amqps:// nodes. (default: whom the system trusts)"`
+	NodeName   []string `sep:"none" placeholder:"NAME" help:"Name of the node, such as rabbit@a, once for each --upstream and in their order. (default: learned from the broker, if there is one node)"`
+	Shard      []string `sep:"none" placeholder:"EXCHANGE=N" help:"What the proxy is told: this exchange has N shards on each node. Repeatable."`
+	Vhost      string   `placeholder:"VHOST" help:"Look at this vhost only. (default: all that policies are for)"`
+	Output     string   `default:"table" enum:"table,json" help:"table or json. (default: ${default})"`
+	Exchanges  []string `arg:"" optional:"" name:"exchange" help:"Exchanges to look at, whether or not a policy is for them. (default: all that policies name literally)"`
 }
 
 // shardsListCmd is "shardmq shards list".
@@ -124,8 +130,8 @@ func (c *shardsPruneCmd) checkNamed(o inventory.Options) error {
 // each runs look for every vhost there is to look at, for so long each. A vhost that
 // it fails for does not keep the others from it, unless it is for what was asked.
 func (c *shardsFlags) each(ctx context.Context, timeout time.Duration, look func(context.Context, inventory.Options) error) error {
-	proxy := &proxyCmd{Config: c.Config, Upstream: c.Upstream, NodeName: c.NodeName, Shard: c.Shard}
-	cfg, err := proxy.load()
+	flags := &proxyCmd{Config: c.Config, Upstream: c.Upstream, UpstreamCA: c.UpstreamCA, NodeName: c.NodeName, Shard: c.Shard}
+	cfg, err := flags.load()
 	if err != nil {
 		return err
 	}
@@ -133,7 +139,12 @@ func (c *shardsFlags) each(ctx context.Context, timeout time.Duration, look func
 	if err != nil {
 		return err
 	}
-	nodes, err := upstreamNodes(ctx, cfg)
+	loaded, err := loadCertificates(cfg)
+	if err != nil {
+		return usageError{err}
+	}
+	running := live(loaded)
+	nodes, err := upstreamNodes(ctx, cfg, running.upstream)
 	var warnings []string
 	if err != nil {
 		if nodes = cfg.Upstream.Nodes; len(nodes) == 0 {
@@ -147,7 +158,7 @@ func (c *shardsFlags) each(ctx context.Context, timeout time.Duration, look func
 	}
 	var errs []error
 	for _, vhost := range vhosts {
-		err := c.one(ctx, cfg, nodes, vhost, timeout, fn)
+		err := c.one(ctx, cfg, running, nodes, vhost, timeout, fn)
 		if err == nil {
 			continue
 		}
@@ -184,7 +195,7 @@ func (c *shardsFlags) vhosts(cfg *config.Config) ([]string, error) {
 }
 
 // one runs fn for one vhost.
-func (c *shardsFlags) one(ctx context.Context, cfg *config.Config, nodes []config.Node, vhost string, timeout time.Duration,
+func (c *shardsFlags) one(ctx context.Context, cfg *config.Config, running *certificates[*certs.Live], nodes []config.Node, vhost string, timeout time.Duration,
 	fn func(context.Context, inventory.Options) error,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -192,9 +203,11 @@ func (c *shardsFlags) one(ctx context.Context, cfg *config.Config, nodes []confi
 	u := &cfg.Upstream
 	o := inventory.Options{Vhost: vhost, Policies: shards.NewPolicies(cfg.Policies), Exchanges: c.Exchanges}
 	listener := &inventory.Listener{Vhost: vhost, Username: u.Control.Username, Password: string(u.Control.Password)}
+	dial := dialer(cfg, running, nodes)
+	listener.Dial = dial
 	for _, n := range nodes {
 		b := control.New(control.Options{Node: n.Name, Address: n.Address, Vhost: vhost, Username: u.Control.Username,
-			Password: string(u.Control.Password), ConnectTimeout: u.DialTimeout})
+			Password: string(u.Control.Password), ConnectTimeout: u.DialTimeout, Dial: dial})
 		defer b.Close()
 		o.Brokers = append(o.Brokers, b)
 		listener.Addresses = append(listener.Addresses, n.Address)
@@ -203,8 +216,17 @@ func (c *shardsFlags) one(ctx context.Context, cfg *config.Config, nodes []confi
 	if d := u.Discovery; d != nil && d.Management != nil {
 		m := management(u)
 		o.Stats = func(ctx context.Context) (map[string]inventory.Stats, error) {
-			return (&inventory.Management{URL: m.URL, Username: m.Username, Password: string(m.Password)}).Stats(ctx, vhost)
+			return (&inventory.Management{URL: m.URL, Username: m.Username, Password: string(m.Password), Client: overTLS(m.URL, running.upstream)}).Stats(ctx, vhost)
 		}
 	}
 	return fn(ctx, o)
+}
+
+// dialer connects to nodes as the proxy does for itself.
+func dialer(cfg *config.Config, running *certificates[*certs.Live], nodes []config.Node) func(ctx context.Context, network, address string) (net.Conn, error) {
+	o := options(cfg, running, zap.NewNop())
+	return func(ctx context.Context, _, address string) (net.Conn, error) {
+		i := slices.IndexFunc(nodes, func(n config.Node) bool { return n.Address == address })
+		return proxy.Dial(ctx, &o, proxy.Node{Address: address, TLS: i >= 0 && nodes[i].TLS})
+	}
 }

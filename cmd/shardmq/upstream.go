@@ -16,6 +16,7 @@ type upstream struct {
 	username string
 	password config.Secret
 	vhost    string
+	tls      bool
 }
 
 const upstreamForm = "amqp://user:password@host:port/vhost"
@@ -30,10 +31,8 @@ func parseUpstream(text string) (upstream, error) {
 			"and vhost percent-encoded (%%2F for /)", upstreamForm)
 	}
 	switch {
-	case u.Scheme == "amqps":
-		return upstream{}, errors.New("amqps: TLS to RabbitMQ is not supported yet; use amqp:// over a network you trust")
-	case u.Scheme != "amqp":
-		return upstream{}, fmt.Errorf("does not begin with amqp://; give %s", upstreamForm)
+	case u.Scheme != "amqp" && u.Scheme != "amqps":
+		return upstream{}, fmt.Errorf("does not begin with amqp:// or amqps://; give %s", upstreamForm)
 	case u.RawQuery != "" || u.Fragment != "":
 		return upstream{}, fmt.Errorf("has parameters after ? or #; give only %s", upstreamForm)
 	case strings.Contains(strings.TrimPrefix(u.EscapedPath(), "/"), "/"):
@@ -43,7 +42,7 @@ func parseUpstream(text string) (upstream, error) {
 }
 
 func fromURL(u *url.URL) (upstream, error) {
-	up := upstream{username: config.DefaultUsername, password: config.DefaultPassword, vhost: config.DefaultVhost}
+	up := upstream{username: config.DefaultUsername, password: config.DefaultPassword, vhost: config.DefaultVhost, tls: u.Scheme == "amqps"}
 	if u.User != nil {
 		password, ok := u.User.Password()
 		if u.User.Username() == "" || !ok || password == "" {
@@ -53,7 +52,10 @@ func fromURL(u *url.URL) (upstream, error) {
 		up.username, up.password = u.User.Username(), config.Secret(password)
 	}
 	port := u.Port()
-	if port == "" {
+	switch {
+	case port == "" && up.tls:
+		port = "5671"
+	case port == "":
 		port = "5672"
 	}
 	up.address = net.JoinHostPort(u.Hostname(), port)

@@ -36,6 +36,16 @@ func (in installation) environment() []string {
 // ours. Two schedulers boot faster than one and cost less than one for each core.
 const serverArgs = "-noinput -start_epmd false -kernel inet_dist_use_interface {127,0,0,1} +S 2:2 +SDio 2"
 
+// config returns the lines of rabbitmq.conf.
+func (t *NodeTLS) config(address string) string {
+	verify := "verify_none"
+	if t.ClientCerts {
+		verify = "verify_peer"
+	}
+	return fmt.Sprintf("\nlisteners.ssl.default = %s\nssl_options.cacertfile = %s\nssl_options.certfile = %s\nssl_options.keyfile = %s\n"+
+		"ssl_options.verify = %s\nssl_options.fail_if_no_peer_cert = %t\n", address, t.CA, t.Cert, t.Key, verify, t.ClientCerts)
+}
+
 // prepare writes the node's files and fills in its environment. It needs the ports.
 func (n *Node) prepare(o NodeOptions, in installation, epmdPort int) error {
 	for _, sub := range []string{"home", "mnesia", "log"} {
@@ -48,6 +58,9 @@ func (n *Node) prepare(o NodeOptions, in installation, epmdPort int) error {
 		"home/.erlang.cookie": space.cookie,
 		"enabled_plugins":     "[" + strings.Join(o.Plugins, ",") + "].\n",
 		"rabbitmq-env.conf":   "",
+	}
+	if o.ProxyProtocol {
+		o.Config += "\nproxy_protocol = true\n"
 	}
 	if o.Config != "" { // reading a rabbitmq.conf costs about 0.4 s of start time, even an empty one
 		files["rabbitmq.conf"] = strings.TrimRight(o.Config, "\n") + "\n"

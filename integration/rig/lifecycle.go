@@ -170,7 +170,7 @@ func (n *Node) Join(ctx context.Context, other *Node) error {
 	if child == nil {
 		return fmt.Errorf("node %s does not run", n.Name)
 	}
-	return poll(ctx, child, func() error { return login(ctx, n.URL) })
+	return poll(ctx, child, func() error { return n.login(ctx) })
 }
 
 func (n *Node) running() *Child {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -24,8 +25,17 @@ type NodeOptions struct {
 	Name    string   // the part before "@localhost", default "shmq-" and a random number
 	Plugins []string // to enable, such as "rabbitmq_sharding"
 	Config  string   // lines of rabbitmq.conf
-	Dir     string   // state folder, kept by Stop; default: a temporary one, removed by Stop
-	Version string   // one that install-rabbitmq.sh provides: "4.0", "4.3"; default: see the package's environment
+	// ProxyProtocol has every AMQP listener insist on a PROXY protocol header (proxy_protocol = true).
+	ProxyProtocol bool
+	TLS           *NodeTLS // nil: the node has no listener with TLS
+	Dir           string   // state folder, kept by Stop; default: a temporary one, removed by Stop
+	Version       string   // one that install-rabbitmq.sh provides: "4.0", "4.3"; default: see the package's environment
+}
+
+// NodeTLS is a listener with TLS beside the plain one. Files are PEM.
+type NodeTLS struct {
+	CA, Cert, Key string
+	ClientCerts   bool // clients must show a certificate that CA has signed
 }
 
 // Node is a private RabbitMQ node, or the one AMQP_URL names. Its methods may be called from any goroutine; those
@@ -34,8 +44,11 @@ type Node struct {
 	Name string // RabbitMQ's name of it, such as "shmq-1@localhost"; "" for a broker of the user's own
 	Addr string // "127.0.0.1:port"
 	URL  string // "amqp://guest:guest@127.0.0.1:port"
+	// TLSAddr is the address of the listener with TLS; "" for none.
+	TLSAddr string
 
 	external       bool
+	proxied        bool   // a PROXY protocol header comes first
 	scratch        string // temporary folder, always removed
 	dir            string // state: scratch, or the caller's own folder
 	keep           bool   // dir is the caller's
@@ -98,9 +111,17 @@ func startNode(ctx context.Context, o NodeOptions, in installation) (*Node, erro
 	if !strings.Contains(name, "@") {
 		name += "@localhost"
 	}
-	n := &Node{Name: name, dir: o.Dir, keep: o.Dir != ""}
+	n := &Node{Name: name, dir: o.Dir, keep: o.Dir != "", proxied: o.ProxyProtocol}
 	if err := n.place(); err != nil {
 		return nil, err
+	}
+	if o.TLS != nil {
+		port, err := FreePort()
+		if err != nil {
+			return nil, errors.Join(err, os.RemoveAll(n.scratch))
+		}
+		n.TLSAddr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		o.Config += o.TLS.config(n.TLSAddr)
 	}
 	epmdPort, err := space.useEpmd(ctx, in.epmd)
 	if err != nil {
@@ -153,7 +174,7 @@ func (n *Node) start(ctx context.Context) error {
 	if n.child, err = Launch(cmd); err != nil {
 		return fmt.Errorf("node %s: %w", n.Name, err)
 	}
-	if err := poll(ctx, n.child, func() error { return login(ctx, n.URL) }); err != nil {
+	if err := poll(ctx, n.child, func() error { return n.login(ctx) }); err != nil {
 		return fmt.Errorf("node %s is not ready: %w; end of its log:\n%s", n.Name, err, n.LogTail(60))
 	}
 	return nil
@@ -161,19 +182,34 @@ func (n *Node) start(ctx context.Context) error {
 
 // login connects as a client does. A broker that refuses the user is ready all the same: the test's configuration
 // may have done away with guest.
-func login(ctx context.Context, uri string) error {
-	conn, err := amqp.DialConfig(uri, amqp.Config{Dial: func(network, addr string) (net.Conn, error) {
+func (n *Node) login(ctx context.Context) error {
+	conn, err := amqp.DialConfig(n.URL, amqp.Config{Dial: func(network, addr string) (net.Conn, error) {
 		var d net.Dialer
 		c, err := d.DialContext(ctx, network, addr)
 		if deadline, ok := ctx.Deadline(); ok && err == nil {
 			err = c.SetDeadline(deadline)
 		}
+		if n.proxied && err == nil {
+			_, err = io.WriteString(c, "PROXY TCP4 127.0.0.1 127.0.0.1 1 1\r\n")
+		}
 		return c, err
 	}})
 	var refused *amqp.Error
 	if errors.As(err, &refused) && refused.Code == amqp.AccessRefused {
+		return n.listens(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(conn.Close(), n.listens(ctx))
+}
+
+// listens says whether the listener with TLS is there as well, if there is to be one.
+func (n *Node) listens(ctx context.Context) error {
+	if n.TLSAddr == "" {
 		return nil
 	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", n.TLSAddr)
 	if err != nil {
 		return err
 	}

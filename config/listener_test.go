@@ -1,0 +1,104 @@
+package config
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardmq/shardmq/config/certs/certtest"
+)
+
+const identityFile = `
+listeners:
+  - address: ":5671"
+    tls: {cert: server.pem, key: server.key, client-ca: ca.pem}
+    proxy-protocol: {trusted: [10.0.0.0/8, "2001:db8::1"], required: false}
+  - {address: ":5672", identity: app2}
+upstream:
+  nodes: [{address: "a:5671"}]
+  tls:
+    ca: ca.pem
+    server-name: rabbit.example
+    identities:
+      - {name: app1, common-name: app1, cert: app1.pem, key: app1.key}
+      - {name: app2, cert: server.pem, key: server.key}
+  proxy-protocol: v2
+`
+
+// parseIn parses text as a file in a folder.
+func parseIn(t *testing.T, dir, text string) *Config {
+	t.Helper()
+	c, err := Parse(filepath.Join(dir, "shardmq.yaml"), []byte(text), os.LookupEnv)
+	require.NoError(t, err)
+	return c
+}
+
+// identityDir is a folder with the files that identityFile names.
+func identityDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	ca := certtest.NewCA(t, "ca")
+	certtest.WriteFile(t, dir, "ca.pem", ca.PEM)
+	ca.Issue(t, certtest.Asked{Name: "server", Hosts: []string{"localhost"}}).Write(t, dir, "server")
+	ca.Issue(t, certtest.Asked{Name: "app1"}).Write(t, dir, "app1")
+	return dir
+}
+
+func TestProxyProtocolAndIdentities(t *testing.T) {
+	dir := identityDir(t)
+	c := parseIn(t, dir, identityFile)
+	require.Empty(t, c.Warnings)
+	require.Equal(t, &ProxyProtocol{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")}, Optional: true},
+		c.Listeners[0].ProxyProtocol)
+	require.Nil(t, c.Listeners[1].ProxyProtocol)
+	require.Equal(t, "app2", c.Listeners[1].Identity)
+	require.Equal(t, 2, c.Upstream.ProxyProtocol)
+	require.Len(t, c.Upstream.Identities, 2)
+	app1 := c.Upstream.Identities[0]
+	require.Equal(t, "app1", app1.CommonName)
+	require.Equal(t, "rabbit.example", app1.TLS.ServerName, "as for the proxy's own connections")
+	require.Equal(t, filepath.Join(dir, "ca.pem"), app1.TLS.CA)
+	require.Equal(t, filepath.Join(dir, "app1.key"), app1.TLS.Key)
+	require.Contains(t, c.Files(), filepath.Join(dir, "app1.pem"), "watched")
+
+	c = parseIn(t, dir, strings.ReplaceAll(identityFile, ", required: false", ""))
+	require.False(t, c.Listeners[0].ProxyProtocol.Optional)
+	c = parseIn(t, dir, strings.ReplaceAll(identityFile, "v2", "off"))
+	require.Zero(t, c.Upstream.ProxyProtocol)
+}
+
+func TestSuspiciousProxyProtocolAndIdentities(t *testing.T) {
+	dir := identityDir(t)
+	for text, warning := range map[string]string{
+		strings.Replace(identityFile, "10.0.0.0/8", "0.0.0.0/0", 1): "listeners[0].proxy-protocol.trusted[0]: trusts everybody",
+		strings.Replace(identityFile, `2001:db8::1`, "::/0", 1):     "listeners[0].proxy-protocol.trusted[1]: trusts everybody",
+		strings.Replace(identityFile, ", client-ca: ca.pem", "", 1): "upstream.tls.identities[0]: is used by nobody",
+		strings.Replace(identityFile, ", identity: app2", "", 1):    "upstream.tls.identities[1]: is used by nobody",
+		strings.Replace(identityFile, "common-name: app1, ", "", 1): "upstream.tls.identities[0]: is used by nobody",
+	} {
+		c := parseIn(t, dir, text)
+		require.Len(t, c.Warnings, 1, text)
+		require.Contains(t, c.Warnings[0].String(), warning)
+	}
+}
+
+func TestReloadOfIdentities(t *testing.T) {
+	dir := identityDir(t)
+	before := parseIn(t, dir, identityFile)
+	require.True(t, Same(before, parseIn(t, dir, identityFile)))
+	for change, keys := range map[[2]string][]string{
+		{"{name: app1, common-name: app1, cert: app1.pem, key: app1.key}", "{name: app1, common-name: app1, cert: server.pem, key: server.key}"}: nil,
+		{"common-name: app1", "common-name: app3"}: {"upstream.tls.identities"},
+		{"identity: app2", "identity: app1"}:       {"listeners"},
+		{"required: false", "required: true"}:      {"listeners"},
+		{"v2", "v1"}:                               {"upstream.proxy-protocol"},
+	} {
+		after := parseIn(t, dir, strings.Replace(identityFile, change[0], change[1], 1))
+		require.False(t, Same(before, after), change)
+		require.Equal(t, keys, NeedRestart(before, after), change)
+	}
+}

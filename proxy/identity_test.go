@@ -1,0 +1,136 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"net"
+	"testing"
+
+	"github.com/pires/go-proxyproto"
+	"github.com/pires/go-proxyproto/tlvparse"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardmq/shardmq/router"
+)
+
+// named is a certificate with these common names, and an organisation.
+func named(commonNames ...any) *x509.Certificate {
+	c := &x509.Certificate{}
+	for _, cn := range commonNames {
+		c.Subject.Names = append(c.Subject.Names, pkix.AttributeTypeAndValue{Type: oidCommonName, Value: cn})
+		c.Subject.CommonName, _ = cn.(string)
+	}
+	c.Subject.Organization = []string{"Example"}
+	return c
+}
+
+// showing is the TLS of a client that has shown a certificate.
+func showing(c *x509.Certificate, verified bool) *tls.ConnectionState {
+	s := &tls.ConnectionState{Version: tls.VersionTLS13, CipherSuite: tls.TLS_AES_128_GCM_SHA256, PeerCertificates: []*x509.Certificate{c}}
+	if verified {
+		s.VerifiedChains = [][]*x509.Certificate{{c}}
+	}
+	return s
+}
+
+func TestWhoGetsWhichIdentity(t *testing.T) {
+	o := &Options{Identities: []Identity{
+		{Name: "one", CommonName: "app1"}, {Name: "two", Subject: "CN=app2,O=Example"}, {Name: "side"}, {Name: "app3"},
+	}}
+	for name, tc := range map[string]struct {
+		listener string
+		state    *tls.ConnectionState
+		want     string
+	}{
+		"no TLS":                                  {"", nil, ""},
+		"TLS without a certificate":               {"", &tls.ConnectionState{}, ""},
+		"by common name":                          {"", showing(named("app1"), true), "one"},
+		"not verified":                            {"", showing(named("app1"), false), ""},
+		"another case":                            {"", showing(named("APP1"), true), ""},
+		"the beginning of it":                     {"", showing(named("app"), true), ""},
+		"two common names":                        {"", showing(named("app1", "app1"), true), ""},
+		"two common names, the last one fits":     {"", showing(named("x", "app1"), true), ""},
+		"two common names, the first one fits":    {"", showing(named("app1", "x"), true), ""},
+		"a common name that is no text":           {"", showing(named(5), true), ""},
+		"no common name":                          {"", showing(named(), true), ""},
+		"by subject":                              {"", showing(named("app2"), true), "two"},
+		"an identity's name is no client's":       {"", showing(named("side"), true), ""},
+		"likewise":                                {"", showing(named("app3"), true), ""},
+		"the listener's":                          {"side", nil, "side"},
+		"the listener's before the certificate's": {"side", showing(named("app1"), true), "side"},
+		"a listener's that is none":               {"nobody", showing(named("app1"), true), ""},
+	} {
+		got := ""
+		if i := o.identity(&Listener{Identity: tc.listener}, tc.state); i != nil {
+			got = i.Name
+		}
+		require.Equal(t, tc.want, got, name)
+	}
+}
+
+// What is not known to be the client's certificate is taken for the proxy's.
+func TestCertificateIsTheProxysUnlessKnown(t *testing.T) {
+	require.Zero(t, router.ProxyCertificate)
+	plain := &node{Node: Node{}}
+	require.Equal(t, router.NoCertificate, new(upstreamAs).certificate(plain))
+	require.Equal(t, router.NoCertificate, (&upstreamAs{client: true}).certificate(plain), "nobody sees it")
+}
+
+func TestCipherNames(t *testing.T) {
+	for suite, want := range map[uint16]string{ // as "openssl ciphers -stdname" has them
+		tls.TLS_AES_128_GCM_SHA256:                        "TLS_AES_128_GCM_SHA256",
+		tls.TLS_CHACHA20_POLY1305_SHA256:                  "TLS_CHACHA20_POLY1305_SHA256",
+		tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256:         "ECDHE-RSA-AES128-GCM-SHA256",
+		tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384:       "ECDHE-ECDSA-AES256-GCM-SHA384",
+		tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256: "ECDHE-ECDSA-CHACHA20-POLY1305",
+		tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA:            "ECDHE-RSA-AES128-SHA",
+		tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256:         "ECDHE-RSA-AES128-SHA256",
+		tls.TLS_RSA_WITH_AES_256_GCM_SHA384:               "AES256-GCM-SHA384",
+		tls.TLS_RSA_WITH_3DES_EDE_CBC_SHA:                 "DES-CBC3-SHA",
+	} {
+		require.Equal(t, want, opensslName(suite))
+	}
+}
+
+// told is what a header of version 2 tells a node.
+func told(t *testing.T, o *origin, state *tls.ConnectionState) map[proxyproto.PP2Type]string {
+	t.Helper()
+	o.client, o.server = &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 1}, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 8), Port: 2}
+	b, err := ProxyV2.header(o, state)
+	require.NoError(t, err)
+	h, err := parseProxyHeader(b)
+	require.NoError(t, err)
+	tlvs, err := h.TLVs()
+	require.NoError(t, err)
+	out := map[proxyproto.PP2Type]string{}
+	for _, each := range tlvs {
+		out[each.Type] = string(each.Value)
+		if tlvparse.IsSSL(each) {
+			ssl, err := tlvparse.SSL(each)
+			require.NoError(t, err)
+			require.True(t, ssl.ClientSSL())
+			require.Equal(t, ssl.ClientCertConn(), ssl.Verified())
+			for _, sub := range ssl.TLV {
+				out[sub.Type] = string(sub.Value)
+			}
+			delete(out, each.Type)
+		}
+	}
+	return out
+}
+
+func TestTLSInHeader(t *testing.T) {
+	behind := &origin{uniqueID: []byte("id"), alpn: []byte("amqp"), authority: []byte("outer"), ssl: &tlvparse.PP2SSL{Client: 1, Verify: 1,
+		TLV: []proxyproto.TLV{{Type: proxyproto.PP2_SUBTYPE_SSL_VERSION, Value: []byte("TLSv1.2")}}}}
+	require.Equal(t, map[proxyproto.PP2Type]string{}, told(t, &origin{}, nil))
+	require.Equal(t, map[proxyproto.PP2Type]string{proxyproto.PP2_TYPE_UNIQUE_ID: "id", proxyproto.PP2_TYPE_ALPN: "amqp",
+		proxyproto.PP2_TYPE_AUTHORITY: "outer", proxyproto.PP2_SUBTYPE_SSL_VERSION: "TLSv1.2"}, told(t, behind, nil), "passed on")
+
+	state := showing(named("app1"), true)
+	state.ServerName = "inner"
+	require.Equal(t, map[proxyproto.PP2Type]string{proxyproto.PP2_TYPE_UNIQUE_ID: "id", proxyproto.PP2_TYPE_AUTHORITY: "inner",
+		proxyproto.PP2_SUBTYPE_SSL_VERSION: "TLSv1.3", proxyproto.PP2_SUBTYPE_SSL_CIPHER: "TLS_AES_128_GCM_SHA256", proxyproto.PP2_SUBTYPE_SSL_CN: "app1"},
+		told(t, behind, state), "what the proxy knows itself counts")
+	require.NotContains(t, told(t, &origin{}, showing(named("app1"), false)), proxyproto.PP2_SUBTYPE_SSL_CN, "not verified")
+}
