@@ -50,8 +50,11 @@ func (d *diff) after(name string, n int) *talk {
 	return k
 }
 
+// zeroEight is the protocol header of AMQP 0-8.
+const zeroEight = "AMQP\x01\x01\x08\x00"
+
 func handshakeProtocols(d *diff) {
-	for _, said := range []string{"AMQP\x00\x01\x00\x00", "AMQP\x01\x01\x00\x0a", "AMQP\x03\x01\x00\x00", "AMQP\x00\x00\x09\x00", "AMQP\x00\x00\x09\x02", "GET / HTTP/1.0\r\n\r\n",
+	for _, said := range []string{"AMQP\x00\x01\x00\x00", "AMQP\x01\x01\x00\x0a", "AMQP\x03\x01\x00\x00", "AMQP\x00\x00\x09\x00", "AMQP\x00\x00\x09\x02", zeroEight, "GET / HTTP/1.0\r\n\r\n",
 		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "12345678"} {
 		r := rawTCP(d.t, d.at)
 		r.write([]byte(said))
@@ -63,7 +66,7 @@ func handshakeProtocols(d *diff) {
 			_, err = r.conn.Read(answer)
 			require.Error(d.t, err, "%q", said)
 		}
-		if d.version != "" { // RabbitMQ speaks AMQP 1.0 from 4.0 on, and offers that; the proxy speaks 0-9-1
+		if d.version != "" || said == zeroEight { // RabbitMQ speaks 0-8, and 1.0 from 4.0 on, and offers that; the proxy speaks 0-9-1
 			n = 0
 		}
 		d.tr.add("%q: %q", said, answer[:n])
