@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"slices"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -15,7 +16,8 @@ var diffHandshakes = map[string]func(*diff){
 	"closed in every state":    handshakeClosed,
 	"refused":                  handshakeRefused,
 	"out of turn":              handshakeOutOfTurn,
-	"pipelined":                handshakePipelined,
+	"pipelined":                func(d *diff) { d.pipelined("0-9-1", frames.ProtocolHeader[:]) },
+	"AMQP 0-9":                 func(d *diff) { d.pipelined("0-9", []byte("AMQP\x01\x01\x00\x09")) }, // RabbitMQ takes it for 0-9-1
 	"tune-ok beyond the offer": handshakeTune,
 }
 
@@ -164,11 +166,12 @@ func handshakeOutOfTurn(d *diff) {
 	})
 }
 
-// handshakePipelined: everything in one write, before the broker has said anything.
-func handshakePipelined(d *diff) {
-	k := d.noting("client", rawTCP(d.t, d.at))
-	var all []byte
-	for _, s := range d.steps() {
+// pipelined: everything in one write, before the broker has said anything.
+func (d *diff) pipelined(name string, header []byte) {
+	d.t.Helper()
+	k := d.noting(name, rawTCP(d.t, d.at))
+	all := slices.Clone(header)
+	for _, s := range d.steps()[1:] {
 		all = append(all, s.say...)
 	}
 	queue := d.name("eager")
