@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"slices"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -15,7 +16,8 @@ var diffHandshakes = map[string]func(*diff){
 	"closed in every state":    handshakeClosed,
 	"refused":                  handshakeRefused,
 	"out of turn":              handshakeOutOfTurn,
-	"pipelined":                handshakePipelined,
+	"pipelined":                func(d *diff) { d.pipelined("0-9-1", frames.ProtocolHeader[:]) },
+	"AMQP 0-9":                 func(d *diff) { d.pipelined("0-9", []byte("AMQP\x01\x01\x00\x09")) }, // RabbitMQ takes it for 0-9-1
 	"tune-ok beyond the offer": handshakeTune,
 }
 
@@ -50,8 +52,11 @@ func (d *diff) after(name string, n int) *talk {
 	return k
 }
 
+// zeroEight is the protocol header of AMQP 0-8.
+const zeroEight = "AMQP\x01\x01\x08\x00"
+
 func handshakeProtocols(d *diff) {
-	for _, said := range []string{"AMQP\x00\x01\x00\x00", "AMQP\x01\x01\x00\x0a", "AMQP\x03\x01\x00\x00", "AMQP\x00\x00\x09\x00", "AMQP\x00\x00\x09\x02", "GET / HTTP/1.0\r\n\r\n",
+	for _, said := range []string{"AMQP\x00\x01\x00\x00", "AMQP\x01\x01\x00\x0a", "AMQP\x03\x01\x00\x00", "AMQP\x00\x00\x09\x00", "AMQP\x00\x00\x09\x02", zeroEight, "GET / HTTP/1.0\r\n\r\n",
 		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "12345678"} {
 		r := rawTCP(d.t, d.at)
 		r.write([]byte(said))
@@ -63,7 +68,7 @@ func handshakeProtocols(d *diff) {
 			_, err = r.conn.Read(answer)
 			require.Error(d.t, err, "%q", said)
 		}
-		if d.version != "" { // RabbitMQ speaks AMQP 1.0 from 4.0 on, and offers that; the proxy speaks 0-9-1
+		if d.version != "" || said == zeroEight { // RabbitMQ speaks 0-8, and 1.0 from 4.0 on, and offers that; the proxy speaks 0-9-1
 			n = 0
 		}
 		d.tr.add("%q: %q", said, answer[:n])
@@ -161,11 +166,12 @@ func handshakeOutOfTurn(d *diff) {
 	})
 }
 
-// handshakePipelined: everything in one write, before the broker has said anything.
-func handshakePipelined(d *diff) {
-	k := d.noting("client", rawTCP(d.t, d.at))
-	var all []byte
-	for _, s := range d.steps() {
+// pipelined: everything in one write, before the broker has said anything.
+func (d *diff) pipelined(name string, header []byte) {
+	d.t.Helper()
+	k := d.noting(name, rawTCP(d.t, d.at))
+	all := slices.Clone(header)
+	for _, s := range d.steps()[1:] {
 		all = append(all, s.say...)
 	}
 	queue := d.name("eager")

@@ -19,6 +19,7 @@ var diffPublishing = map[string]func(*diff){
 	"properties the broker refuses": publishBadProperties,
 	"no channel to publish on":      publishClosed,
 	"closed in a content":           publishClosedHalfway,
+	"closed before a half content":  publishHalfAfterClose,
 }
 
 // mandatory is a whole publish that asks to be returned if nobody gets it.
@@ -196,4 +197,20 @@ func publishClosedHalfway(d *diff) {
 	}
 	k.holds(queue, 0)
 	k.bye()
+}
+
+// publishHalfAfterClose: a content that the client begins after the broker's close, and does not end before its close-ok. RabbitMQ
+// closes the connection; the proxy has dropped it all, and misses nothing.
+func publishHalfAfterClose(d *diff) {
+	k := d.talk("publisher")
+	k.write(message(1, d.name("missing"), "k", "lost"))
+	k.until(1, frames.ChannelCloseID)
+	k.write(half(1), method(1, &frames.ChannelCloseOk{}), method(1, &frames.ChannelOpen{}))
+	s := k.hear()
+	if d.way == direct {
+		require.Equal(d.t, uint16(frames.UnexpectedFrame), s.method.(*frames.ConnectionClose).ReplyCode)
+	} else {
+		require.Equal(d.t, frames.ChannelOpenOkID, s.id)
+	}
+	k.forget(s)
 }

@@ -48,6 +48,9 @@ func (k *talk) note(channel uint16, format string, args ...any) {
 // report adds all that was noted to the transcript.
 func (k *talk) report(tr *transcript) {
 	for _, ch := range slices.Sorted(maps.Keys(k.seen)) {
+		if len(k.seen[ch]) == 0 {
+			continue
+		}
 		tr.add("%s, channel %d:", k.name, ch)
 		for _, line := range k.seen[ch] {
 			tr.add("  %s", line)

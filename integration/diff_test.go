@@ -70,15 +70,19 @@ func startDiff(t *testing.T, version string) *diffBroker {
 		sharded: `  - {name: pseudo, vhost: diff-2, pattern: "^pseudo", definition: {shards-per-node: 4}}
   - {name: fed, vhost: diff-2, pattern: "^pseudo-fed", priority: 1, definition: {shards-per-node: 4, fed-by: [feeder-fed]}}
   - {name: quorum, vhost: diff-2, pattern: "^pseudo-quorum", priority: 1, definition: {shards: 2, queue-arguments: {x-queue-type: quorum}}}
+  - {name: dead, vhost: diff-2, pattern: "^pseudo-dead", priority: 1, definition: {shards-per-node: 2, queue-arguments: {x-dead-letter-exchange: "", x-dead-letter-routing-key: dead-letters}}}
 `}
 	if b.native() {
 		policies[placed] = `  - {name: pseudo, vhost: diff-3, pattern: "^pseudo", definition: {shards-per-node: 4, fed-by: [feeder-fed]}}
   - {name: quorum, vhost: diff-3, pattern: "^pseudo-quorum", priority: 1, definition: {shards: 2, fed-by: [feeder-fed], queue-arguments: {x-queue-type: quorum}}}
+  - {name: dead, vhost: diff-3, pattern: "^pseudo-dead", priority: 1, definition: {shards: 2, fed-by: [feeder-fed], queue-arguments: {x-dead-letter-exchange: "", x-dead-letter-routing-key: dead-letters}}}
 `
 	}
 	for way, policies := range policies {
 		e := &env{t: t, broker: node, vhost: way.vhost(), url: node.URL + "/" + way.vhost()}
-		b.at[way] = withVhost(t, e.proxyWith(policies).URL, way.vhost())
+		// A broker that is busy with all of this may take its time to accept.
+		config := strings.Replace(e.config(node.Addr, policies), "dial-timeout: 2s", "dial-timeout: 30s", 1)
+		b.at[way] = withVhost(t, e.start(rig.ProxyOptions{Upstream: e.url, Config: config}).URL, way.vhost())
 	}
 	ch := open(t, b.at[sharded])
 	declareSharded(t, ch, "pseudo")

@@ -12,6 +12,9 @@ import (
 // healthHeader is what "shardmq healthcheck" sends: a version that does not exist, answered with the one that does, and not logged.
 var healthHeader = [8]byte{'A', 'M', 'Q', 'P'}
 
+// nineHeader is that of AMQP 0-9, which RabbitMQ takes for 0-9-1 and answers alike: what Perl's Net::AMQP sends.
+var nineHeader = [8]byte{'A', 'M', 'Q', 'P', 1, 1, 0, 9}
+
 // greet reads the client's protocol header, connects to a node and passes the header on. It reports whether the session can start.
 func (s *session) greet() bool {
 	_ = s.client.SetDeadline(s.started.Add(s.srv.o.HandshakeTimeout))
@@ -31,7 +34,7 @@ func (s *session) greet() bool {
 		s.answerHealth()
 		return false
 	}
-	if header != frames.ProtocolHeader {
+	if header != frames.ProtocolHeader && header != nineHeader {
 		s.cause(fmt.Errorf("not AMQP 0-9-1: the connection begins with %q%s", header[:], spoken(header[:])))
 		_, _ = s.client.Write(frames.ProtocolHeader[:]) // AMQP 0-9-1, 4.2.2: the version the server speaks
 		s.linger()

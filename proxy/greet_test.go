@@ -34,6 +34,17 @@ func TestWrongProtocolHeader(t *testing.T) {
 	}
 }
 
+// RabbitMQ takes AMQP 0-9 for 0-9-1, and there are clients that say so.
+func TestOldProtocolHeader(t *testing.T) {
+	r := startRig(t, nil)
+	client := r.dial()
+	client.write([]byte("AMQP\x01\x01\x00\x09"))
+	broker := newPeer(t, <-r.broker.conns)
+	require.Equal(t, frames.ProtocolHeader[:], broker.read(8))
+	broker.send(0, startMethod)
+	require.Equal(t, startMethod, expect(client, &frames.ConnectionStart{}))
+}
+
 func TestShortHeaderIsLogged(t *testing.T) {
 	r := startRig(t, nil)
 	client := r.dial()
