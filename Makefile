@@ -26,7 +26,7 @@ FUZZTIME ?= 30s
 help: ## list the targets and variables
 	@awk 'BEGIN {FS = ":.*## "} \
 	  /^##@ / {printf "\n%s\n", substr($$0, 5)} \
-	  /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	  /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@printf '\nVariables\n'
 	@printf '  %-17s %s\n' \
 	  AMQP_URL 'use this RabbitMQ for demo, test and bench instead of private ones' \
@@ -63,6 +63,13 @@ test: ## run all tests, with the race detector and real brokers; install what is
 .PHONY: unit
 unit: ## run the tests that need no broker, in seconds
 	@$(GO) test -shuffle=on -run '$(RUN)' $$($(GO) list ./... | grep -v /integration)
+
+.PHONY: clients-table
+clients-table: ## write docs/clients.md anew from a run of every client on every RabbitMQ
+	@AMQP_URL= $(DEPS) broker versions clients
+	@$(GO) build -o bin/test/shardmq ./cmd/shardmq
+	REQUIRE_BROKER=1 SHARDMQ_BINARY='$(CURDIR)/bin/test/shardmq' \
+	  $(GO) test -count=1 -timeout $(TIMEOUT) -run '^TestClients$$' ./integration -args -clients-table
 
 .PHONY: bench
 bench: build ## measure: benchmarks of every package, then messages/s beside a plain TCP relay

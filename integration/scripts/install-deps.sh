@@ -7,7 +7,8 @@
 #   broker    RabbitMQ (not needed if AMQP_URL names one of your own)
 #   versions  other releases of RabbitMQ, see install-rabbitmq.sh
 #   race      a C compiler, for Go's race detector
-#   clients   Python with pika, Node with amqplib, the AMQP specification
+#   clients   the AMQP libraries of the client matrix (Python, Node, Ruby, PHP,
+#             Java, C, Perl) and what runs them, the AMQP specification
 #   relay     HAProxy, the plain TCP relay of the benchmarks
 #
 # Without arguments: all of them. On Debian and its relatives packages are
@@ -33,11 +34,20 @@ want() {
 has_rabbitmq() { PATH=$PATH:/usr/sbin:/sbin have rabbitmq-server; }
 has_haproxy() { PATH=$PATH:/usr/sbin:/sbin have haproxy; }
 has_cc() { have "${CC:-gcc}" && echo 'int main(void){return 0;}' | "${CC:-gcc}" -x c - -o /dev/null 2>/dev/null; }
-# Debian's Python, whatever else is first on PATH: that is where pika goes.
-has_pika() { /usr/bin/python3 -c 'import pika' >/dev/null 2>&1; }
+# Debian's Python, whatever else is first on PATH: that is where its packages go.
+has_python() { /usr/bin/python3 -c 'import sys, importlib.util as u; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' "$@" 2>/dev/null; }
+has_pika() { has_python pika; }
+has_celery() { has_python amqp kombu celery; }
 has_specs() { [ -d /usr/share/amqp/specs/0-9-1-rabbit ]; }
 has_node() { have node; }
 has_npm() { have npm; }
+has_bunny() { have ruby && ruby -e 'gem "bunny"' 2>/dev/null; }
+has_php() { have php && php -r 'exit((int) !(extension_loaded("amqp") && is_file("/usr/share/php/PhpAmqpLib/autoload.php")));'; }
+has_javac() { have javac && have java; }
+has_java_client() { [ -e /usr/share/java/amqp-client.jar ] && [ -e /usr/share/java/slf4j-nop.jar ]; }
+has_librabbitmq() { echo 'int main(void){return 0;}' | "${CC:-gcc}" -include amqp_tcp_socket.h -x c - -lrabbitmq -o /dev/null 2>/dev/null; }
+has_amqp_tools() { have amqp-consume; }
+has_perl_client() { have perl && perl -MAnyEvent::RabbitMQ -e 1 2>/dev/null; }
 
 [ $# -gt 0 ] || set -- broker versions race clients relay
 node_modules=
@@ -53,6 +63,15 @@ for group in "$@"; do
       want has_specs amqp-specs
       want has_node nodejs
       want has_npm npm
+      want has_celery python3-amqp python3-kombu python3-celery
+      want has_bunny ruby-bunny
+      want has_php php-cli php-amqp php-amqplib
+      want has_javac default-jdk-headless
+      want has_java_client librabbitmq-client-java libslf4j-java
+      want has_cc gcc libc6-dev
+      want has_librabbitmq librabbitmq-dev
+      want has_amqp_tools amqp-tools
+      want has_perl_client libanyevent-rabbitmq-perl
       node_modules=yes
       ;;
     *)

@@ -36,7 +36,8 @@ said() { sed -nE 's/.*server channel error ([0-9]+)h?, message: (.*)$/\1 \2/p' "
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-printf 'version %s\n' "$(dpkg-query --show --showformat='${Version}' amqp-tools 2>/dev/null || echo unknown)"
+version=$(dpkg-query --show --showformat='${Version}' amqp-tools 2>/dev/null || echo unknown) # they do not say it themselves
+echo "version ${version%%-*}"
 
 [ "$(tool declare-queue --durable --queue="$queue")" = "$queue" ] || fail "another queue was declared"
 echo "ok declare: queue; the tools declare no exchange"

@@ -1,6 +1,7 @@
 """The client matrix's session with pika: session.py URL EXCHANGE QUEUE KIND."""
 
 import sys
+import time
 
 import pika
 
@@ -96,7 +97,9 @@ class Session:
                                        pika.BasicProperties(correlation_id=properties.correlation_id))
             self.channel.basic_ack(method.delivery_tag)
             break
-        self.connection.process_data_events(time_limit=PATIENCE if not answers else 0)
+        deadline = time.monotonic() + PATIENCE
+        while not answers and time.monotonic() < deadline:
+            self.connection.process_data_events(time_limit=1)
         assert [(p.correlation_id, b) for p, b in answers] == [("call", b"answer")], answers
         self.channel.cancel()
         asker.close()
