@@ -87,12 +87,17 @@ func mendTrio(t *testing.T) {
 	rejoin(t, trio.nodes)
 }
 
+// rejoinWithin is far longer than it takes a node that is back to find out what it has missed.
+const rejoinWithin = 20 * time.Second
+
 // rejoin waits until the last node is a part of the cluster again. A node that was away for a moment does not always
 // find out that it should start anew (the nodes stay partitioned, in RabbitMQ's words): then it is restarted, as its
 // operator would do.
 func rejoin(t *testing.T, nodes []*rig.Node) {
 	t.Helper()
-	for range 15 {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for began := time.Now(); time.Since(began) < rejoinWithin; <-tick.C {
 		if running(nodes[0]) == len(nodes) && running(nodes[2]) == len(nodes) {
 			return
 		}
@@ -107,7 +112,7 @@ func rejoin(t *testing.T, nodes []*rig.Node) {
 func running(node *rig.Node) int {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	out, err := node.Ctl(ctx, "eval", "length(rabbit_nodes:all_running()).")
+	out, err := node.Eval(ctx, "length(rabbit_nodes:all_running())")
 	n, _ := strconv.Atoi(strings.TrimSpace(out))
 	if err != nil {
 		return 0

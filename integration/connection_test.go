@@ -112,7 +112,7 @@ func TestAlarm(t *testing.T) {
 	declareSharded(t, ch, "images")
 	publishKeys(t, ch, "images", keys("key", 40))
 	blockings := conn.NotifyBlocked(make(chan amqp.Blocking, 2))
-	e.ctl("set_vm_memory_high_watermark", "absolute", "1MB")
+	e.ctl("set_vm_memory_high_watermark", "0.0001")
 	confirm, err := ch.PublishWithDeferredConfirmWithContext(t.Context(), "images", "k", true, false, text("blocked"))
 	require.NoError(t, err)
 	b := wait(t, "connection.blocked", blockings)

@@ -131,8 +131,7 @@ policies:
 	e.switchOver(p.URL)
 	require.Equal(t, "direct", e.exchangeType())
 	for _, n := range []*rig.Node{e.broker, second} {
-		_, err := n.Plugins(t.Context(), "disable", "rabbitmq_sharding")
-		require.NoError(t, err)
+		require.NoError(t, n.Plugins(t.Context(), "disable", "rabbitmq_sharding"))
 	}
 	s.send(p.URL, 3)
 	for i, n := range placed() {

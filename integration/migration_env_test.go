@@ -27,6 +27,7 @@ func newPluginEnv(t *testing.T, version string, n int) *env {
 	e := newNodeEnv(t, pluginNode(version))
 	e.pluginShards(n)
 	declareSharded(t, open(t, e.url), "images")
+	e.waitBound(n)
 	return e
 }
 
@@ -46,11 +47,10 @@ func (e *env) adopt(n int) *rig.Proxy {
 	return e.proxyWith(e.policy("images", n, ", hash: phash2"))
 }
 
-// plugins switches plugins of the test's broker on or off.
-func (e *env) plugins(args ...string) {
+// plugins enables or disables plugins of the test's broker.
+func (e *env) plugins(what string, names ...string) {
 	e.t.Helper()
-	_, err := e.broker.Plugins(e.t.Context(), args...)
-	require.NoError(e.t, err)
+	require.NoError(e.t, e.broker.Plugins(e.t.Context(), what, names...))
 }
 
 // currentType matches what a broker says of an exchange that is declared with another type.
@@ -84,6 +84,8 @@ type stream struct {
 	mu   sync.Mutex
 	next map[string]int
 	sent []string // bodies "key/number" whose confirm has come
+
+	refused atomic.Int64 // messages
 }
 
 func newStream(t *testing.T) *stream { return &stream{t: t, next: map[string]int{}} }
@@ -143,7 +145,7 @@ func (s *stream) sendUntil(conn *amqp.Connection, ended *atomic.Bool, sent, refu
 	if err == nil {
 		err = ch.Confirm(false)
 	}
-	tick := time.NewTicker(2 * time.Millisecond)
+	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for ; err == nil && !ended.Load(); <-tick.C {
 		if s.sendOne(ch, list[*sent%len(list)]) == nil {
@@ -151,6 +153,7 @@ func (s *stream) sendUntil(conn *amqp.Connection, ended *atomic.Bool, sent, refu
 			continue
 		}
 		*refused++
+		s.refused.Add(1)
 		if ch, err = conn.Channel(); err == nil {
 			err = ch.Confirm(false)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -56,7 +57,6 @@ func (n *Node) prepare(o NodeOptions, in installation, epmdPort int) error {
 	path := func(name string) string { return filepath.Join(n.dir, name) }
 	files := map[string]string{
 		"home/.erlang.cookie": space.cookie,
-		"enabled_plugins":     "[" + strings.Join(o.Plugins, ",") + "].\n",
 		"rabbitmq-env.conf":   "",
 	}
 	if o.ProxyProtocol {
@@ -70,7 +70,11 @@ func (n *Node) prepare(o NodeOptions, in installation, epmdPort int) error {
 			return fmt.Errorf("node file: %w", err)
 		}
 	}
-	n.sbin = filepath.Join(in.home, "sbin")
+	n.plugins = slices.Clone(o.Plugins)
+	if err := n.writePlugins(); err != nil {
+		return err
+	}
+	n.sbin, n.erlCall = filepath.Join(in.home, "sbin"), in.erlCall
 	n.env = append(in.environment(),
 		"HOME="+path("home"),
 		"ERL_EPMD_PORT="+strconv.Itoa(epmdPort),
@@ -86,7 +90,7 @@ func (n *Node) prepare(o NodeOptions, in installation, epmdPort int) error {
 		"RABBITMQ_MNESIA_BASE="+path("mnesia"),
 		"RABBITMQ_LOG_BASE="+path("log"),
 		"RABBITMQ_LOGS=-",
-		"RABBITMQ_ENABLED_PLUGINS_FILE="+path("enabled_plugins"),
+		"RABBITMQ_ENABLED_PLUGINS_FILE="+n.pluginsFile(),
 		"RABBITMQ_CONFIG_FILE="+path("rabbitmq.conf"),
 		"RABBITMQ_CONFIG_FILES="+path("conf.d/*.conf"),
 		"RABBITMQ_ADVANCED_CONFIG_FILE="+path("advanced.config"),

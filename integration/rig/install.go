@@ -31,6 +31,8 @@ type installation struct {
 	home string
 	epmd string
 	bin  string // Erlang's programs, "" where they are on PATH
+
+	erlCall string // the system's, of any release: "" where there is none
 }
 
 // homes are the places where packages put RabbitMQ, in order of preference.
@@ -50,7 +52,7 @@ func findInstallation(version string) (installation, error) {
 	if version != "" {
 		return findUnpacked(version)
 	}
-	var in installation
+	in := installation{erlCall: findErlCall()}
 	candidates := homes
 	if own := os.Getenv("SHARDMQ_RABBITMQ_HOME"); own != "" {
 		candidates = []string{own}
@@ -85,12 +87,29 @@ func findUnpacked(version string) (installation, error) {
 	in := installation{
 		home: newest(filepath.Join(root, "usr/lib/rabbitmq/lib/rabbitmq_server-*"), "sbin/rabbitmq-server"),
 		bin:  filepath.Join(root, "bin"),
+
+		erlCall: findErlCall(),
 	}
 	in.epmd = filepath.Join(in.bin, "epmd")
 	if _, err := os.Stat(filepath.Join(root, "recipe")); err != nil || in.home == "" {
 		return in, &NotInstalledError{Program: "rabbitmq-server", Version: version, Looked: root}
 	}
 	return in, nil
+}
+
+// erlCalls are the places of Erlang's program for a call to a node when it is not on PATH.
+var erlCalls = []string{"/usr/lib/erlang/bin/erl_call", "/usr/lib/erlang/lib/erl_interface-*/bin/erl_call", "/opt/erlang/lib/erlang/bin/erl_call"}
+
+func findErlCall() string {
+	if path, err := exec.LookPath("erl_call"); err == nil {
+		return path
+	}
+	for _, pattern := range erlCalls {
+		if path := newest(pattern, ""); path != "" {
+			return path
+		}
+	}
+	return ""
 }
 
 // newest returns the last match of a pattern, in name order, that has the given file in it, or "".
@@ -109,7 +128,7 @@ func newest(pattern, file string) string {
 // for, and returns it. Erlang searches every plugin's folder for every module it loads, and RabbitMQ reads the
 // attributes of all of them at boot: without these some 35 folders a node is ready in two thirds of the time.
 func (in installation) lean(dir string, plugins []string) (installation, error) {
-	out := installation{home: dir, epmd: in.epmd, bin: in.bin}
+	out := installation{home: dir, epmd: in.epmd, bin: in.bin, erlCall: in.erlCall}
 	if err := os.MkdirAll(filepath.Join(dir, "plugins"), 0o755); err != nil {
 		return out, fmt.Errorf("link installation: %w", err)
 	}

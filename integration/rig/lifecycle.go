@@ -37,6 +37,13 @@ func (n *Node) usable() error {
 	return nil
 }
 
+// inUse is usable, called without mu.
+func (n *Node) inUse() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.usable()
+}
+
 // kill ends the process and waits for its helpers (Erlang starts a few, in sessions of their own, which end when they
 // see the node's end). Called with mu held.
 func (n *Node) kill() error {
@@ -123,27 +130,10 @@ func (n *Node) Stop() error {
 
 func (n *Node) abandon() error { return n.Stop() }
 
-// Ctl runs rabbitmqctl with the given arguments on the node and returns what it printed. The error contains it too.
-func (n *Node) Ctl(ctx context.Context, args ...string) (string, error) {
-	return n.tool(ctx, "rabbitmqctl", append([]string{"-q"}, args...)...)
-}
-
-// Plugins runs rabbitmq-plugins with the given arguments, such as "disable" and a plugin's name, on the node and
-// returns what it printed. A plugin that NodeOptions did not ask for cannot be enabled.
-func (n *Node) Plugins(ctx context.Context, args ...string) (string, error) {
-	return n.tool(ctx, "rabbitmq-plugins", args...)
-}
-
-// tool runs one of RabbitMQ's command line tools.
-func (n *Node) tool(ctx context.Context, name string, args ...string) (string, error) {
-	said := name + " " + strings.Join(args, " ")
-	n.mu.Lock()
-	err := n.usable()
-	n.mu.Unlock()
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", said, err)
-	}
-	cmd := exec.CommandContext(ctx, filepath.Join(n.sbin, name), append([]string{"-n", n.Name}, args...)...)
+// tool runs rabbitmqctl and returns what it printed.
+func (n *Node) tool(ctx context.Context, args ...string) (string, error) {
+	said := "rabbitmqctl " + strings.Join(args, " ")
+	cmd := exec.CommandContext(ctx, filepath.Join(n.sbin, "rabbitmqctl"), append([]string{"-q", "-n", n.Name}, args...)...)
 	cmd.WaitDelay = time.Second
 	port, err := FreePort() // one for each call: the tool is an Erlang node too, and calls may overlap
 	if err != nil {
@@ -157,20 +147,6 @@ func (n *Node) tool(ctx context.Context, name string, args ...string) (string, e
 		return out.String(), fmt.Errorf("%s on %s: %w: %s%s", said, n.Name, err, out.String(), errOut.String())
 	}
 	return out.String(), nil
-}
-
-// Join makes the node a member of the other's cluster. What the node held before is lost.
-func (n *Node) Join(ctx context.Context, other *Node) error {
-	for _, step := range [][]string{{"stop_app"}, {"reset"}, {"join_cluster", other.Name}, {"start_app"}} {
-		if _, err := n.Ctl(ctx, step...); err != nil {
-			return err
-		}
-	}
-	child := n.running()
-	if child == nil {
-		return fmt.Errorf("node %s does not run", n.Name)
-	}
-	return poll(ctx, child, func() error { return n.login(ctx) })
 }
 
 func (n *Node) running() *Child {

@@ -53,11 +53,13 @@ type Node struct {
 	dir            string // state: scratch, or the caller's own folder
 	keep           bool   // dir is the caller's
 	sbin           string
+	erlCall        string // "" where there is none
 	env            []string
 	port, distPort int
 
 	mu      sync.Mutex // guards what follows; held while starting and stopping
 	child   *Child
+	plugins []string // enabled
 	stopped bool
 }
 
@@ -174,11 +176,20 @@ func (n *Node) start(ctx context.Context) error {
 	if n.child, err = Launch(cmd); err != nil {
 		return fmt.Errorf("node %s: %w", n.Name, err)
 	}
-	if err := poll(ctx, n.child, func() error { return n.login(ctx) }); err != nil {
+	err = poll(ctx, n.child, func() error { return n.login(ctx) })
+	if err == nil {
+		_, err = n.eval(ctx, awaitStart)
+	}
+	if err != nil {
 		return fmt.Errorf("node %s is not ready: %w; end of its log:\n%s", n.Name, err, n.LogTail(60))
 	}
 	return nil
 }
+
+// awaitStart waits for the end of the node's start, RabbitMQ's and then Erlang's: clients can log in before its plugins are
+// up, and a node whose RabbitMQ is stopped before that ends.
+const awaitStart = `rabbit:await_startup(),
+	(fun Wait() -> case init:get_status() of {started, _} -> ok; _ -> timer:sleep(5), Wait() end end)()`
 
 // login connects as a client does. A broker that refuses the user is ready all the same: the test's configuration
 // may have done away with guest.

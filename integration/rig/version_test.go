@@ -36,11 +36,8 @@ func TestVersionNotInstalled(t *testing.T) {
 
 func TestPluginsAtRunTime(t *testing.T) {
 	n := startTestNode(t, NodeOptions{Plugins: []string{"rabbitmq_sharding"}})
-	out, err := n.Plugins(t.Context(), "disable", "rabbitmq_sharding")
-	require.NoError(t, err)
-	require.Contains(t, out, "rabbitmq_sharding")
+	require.NoError(t, n.Plugins(t.Context(), "disable", "rabbitmq_sharding"))
 	require.Error(t, dial(t, n.URL).ExchangeDeclare("x", "x-modulus-hash", true, false, false, false, nil))
-	_, err = n.Plugins(t.Context(), "enable", "rabbitmq_sharding")
-	require.NoError(t, err)
+	require.NoError(t, n.Plugins(t.Context(), "enable", "rabbitmq_sharding"))
 	require.NoError(t, dial(t, n.URL).ExchangeDeclare("x", "x-modulus-hash", true, false, false, false, nil))
 }
