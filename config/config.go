@@ -85,9 +85,10 @@ type Upstream struct {
 
 // Identity is a certificate that the proxy shows to nodes in a client's stead.
 type Identity struct {
-	Name                string
-	CommonName, Subject string // of the client's own certificate; at most one is not empty
-	TLS                 certs.ClientOptions
+	Name       string
+	CommonName string        // of the client's own certificate; "" = it does not go by that
+	Subject    certs.Subject // likewise; at most one of the two is given
+	TLS        certs.ClientOptions
 }
 
 // Node is one RabbitMQ node. Name is empty only if it is the sole node: the

@@ -102,3 +102,18 @@ func TestReloadOfIdentities(t *testing.T) {
 		require.Equal(t, keys, NeedRestart(before, after), change)
 	}
 }
+
+// A subject is compared as a whole, so what cannot be one is a mistake.
+func TestSubjectsOfIdentities(t *testing.T) {
+	dir := identityDir(t)
+	by := func(subject string) string {
+		return strings.Replace(identityFile, "common-name: app1", `subject: "`+subject+`"`, 1)
+	}
+	c := parseIn(t, dir, by("cn=app1, O=Example"))
+	require.Equal(t, "CN=app1,O=Example", c.Upstream.Identities[0].Subject.String())
+	for _, bad := range []string{"app1", "/O=Example/CN=app1", "CN=app1,Example", "XY=app1"} {
+		_, err := Parse(filepath.Join(dir, "shardmq.yaml"), []byte(by(bad)), os.LookupEnv)
+		require.ErrorContains(t, err, `upstream.tls.identities[0].subject: is "`+bad+`" (`)
+		require.ErrorContains(t, err, "; give the whole subject as openssl x509 -noout -subject -nameopt RFC2253 prints it, e.g. CN=app1,O=Example")
+	}
+}

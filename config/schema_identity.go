@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/shardmq/shardmq/config/certs"
 )
@@ -18,10 +17,7 @@ func identities(all *[]Identity) list {
 			fields: []field{
 				{"name", required, filled("a name for this identity", &i.Name)},
 				{"common-name", "", filled("the common name of clients' certificates, e.g. app1", &i.CommonName)},
-				{"subject", "", text("the subject of clients' certificates, e.g. CN=app1,O=Example", func(v string) error {
-					i.Subject = v
-					return checkSubject(v)
-				})},
+				{"subject", "", text("the subject of clients' certificates, e.g. CN=app1,O=Example", i.setSubject)},
 				{"cert", required, pemFile("the path of a PEM file with a certificate", &i.TLS.Cert)},
 				{"key", required, pemFile("the path of a PEM file with the certificate's key", &i.TLS.Key)},
 			},
@@ -50,9 +46,10 @@ func (i *Identity) complete(o certs.ClientOptions) {
 	i.TLS = o
 }
 
-func checkSubject(v string) error {
-	if !strings.Contains(v, "=") {
-		return fmt.Errorf("is %q; give the whole subject as in RFC 2253, e.g. CN=app1,O=Example, or use common-name", clip(v))
+func (i *Identity) setSubject(v string) (err error) {
+	if i.Subject, err = certs.ParseSubject(v); err != nil {
+		return fmt.Errorf("is %q (%w); give the whole subject as openssl x509 -noout -subject -nameopt RFC2253 prints it, e.g. CN=app1,O=Example, or use common-name",
+			clip(v), err)
 	}
 	return nil
 }
@@ -73,8 +70,8 @@ func (p *parser) checkIdentities(c *Config) {
 		path := fmt.Sprintf("upstream.tls.identities[%d]", i)
 		names.add(p, path+".name", each.Name, "give each identity a name of its own")
 		commonNames.add(p, path+".common-name", each.CommonName, "a client can have one identity only")
-		subjects.add(p, path+".subject", each.Subject, "a client can have one identity only")
-		if !asked[each.Name] && (!verified || each.CommonName == "" && each.Subject == "") {
+		subjects.add(p, path+".subject", each.Subject.String(), "a client can have one identity only")
+		if !asked[each.Name] && (!verified || each.CommonName == "" && each.Subject == certs.Subject{}) {
 			p.warnAt(path, "is used by nobody: no listener names it, and no client can show a certificate for it; "+
 				"set listeners[].identity, or listeners[].tls.client-ca and the identity's common-name")
 		}

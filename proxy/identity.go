@@ -14,9 +14,10 @@ import (
 type Identity struct {
 	Name string // as listeners name it
 	// Whose it is: of those that have shown a certificate which the listener has verified, the one with this common name, or with this
-	// subject in the form of RFC 2253. With neither it is given to nobody but the listeners that name it.
-	CommonName, Subject string
-	TLS                 *certs.Live // Options.UpstreamTLS with the identity's certificate and key
+	// subject. With neither it is given to nobody but the listeners that name it.
+	CommonName string
+	Subject    certs.Subject
+	TLS        *certs.Live // Options.UpstreamTLS with the identity's certificate and key
 }
 
 // has reports whether the identity is the one of a verified certificate.
@@ -25,7 +26,7 @@ func (i *Identity) has(leaf *x509.Certificate) bool {
 		cn, ok := commonName(leaf)
 		return ok && cn == i.CommonName
 	}
-	return i.Subject != "" && leaf.Subject.String() == i.Subject
+	return i.Subject != certs.Subject{} && certs.SubjectOf(leaf) == i.Subject
 }
 
 var oidCommonName = asn1.ObjectIdentifier{2, 5, 4, 3}
@@ -66,7 +67,7 @@ func (s *session) speakFor() (upstreamAs, error) {
 	preamble, err := s.srv.o.ProxyProtocol.header(&s.origin, s.tls)
 	as := upstreamAs{preamble: preamble, tls: s.srv.o.UpstreamTLS.Loaded()}
 	if mine := s.srv.o.identity(&s.from, s.tls); mine != nil {
-		as.tls, as.client = mine.TLS.Loaded(), true
+		as.tls, as.client, as.identity = mine.TLS.Loaded(), true, mine.Name
 	}
 	return as, err
 }

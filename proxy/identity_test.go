@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"net"
 	"testing"
 
@@ -11,17 +12,22 @@ import (
 	"github.com/pires/go-proxyproto/tlvparse"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/router"
 )
 
-// named is a certificate with these common names, and an organisation.
+// named is a certificate with an organisation and behind it these common names.
 func named(commonNames ...any) *x509.Certificate {
-	c := &x509.Certificate{}
+	names := pkix.RDNSequence{{{Type: asn1.ObjectIdentifier{2, 5, 4, 10}, Value: "Example"}}}
 	for _, cn := range commonNames {
-		c.Subject.Names = append(c.Subject.Names, pkix.AttributeTypeAndValue{Type: oidCommonName, Value: cn})
-		c.Subject.CommonName, _ = cn.(string)
+		names = append(names, pkix.RelativeDistinguishedNameSET{{Type: oidCommonName, Value: cn}})
 	}
-	c.Subject.Organization = []string{"Example"}
+	raw, err := asn1.Marshal(names)
+	if err != nil {
+		panic(err)
+	}
+	c := &x509.Certificate{RawSubject: raw}
+	c.Subject.FillFromRDNSequence(&names)
 	return c
 }
 
@@ -35,8 +41,10 @@ func showing(c *x509.Certificate, verified bool) *tls.ConnectionState {
 }
 
 func TestWhoGetsWhichIdentity(t *testing.T) {
+	subject, err := certs.ParseSubject("CN=app2,O=Example")
+	require.NoError(t, err)
 	o := &Options{Identities: []Identity{
-		{Name: "one", CommonName: "app1"}, {Name: "two", Subject: "CN=app2,O=Example"}, {Name: "side"}, {Name: "app3"},
+		{Name: "one", CommonName: "app1"}, {Name: "two", Subject: subject}, {Name: "side"}, {Name: "app3"},
 	}}
 	for name, tc := range map[string]struct {
 		listener string
@@ -55,6 +63,9 @@ func TestWhoGetsWhichIdentity(t *testing.T) {
 		"a common name that is no text":           {"", showing(named(5), true), ""},
 		"no common name":                          {"", showing(named(), true), ""},
 		"by subject":                              {"", showing(named("app2"), true), "two"},
+		"by subject, another name in front":       {"", showing(named("x", "app2"), true), ""},
+		"by subject, another name behind":         {"", showing(named("app2", "x"), true), ""},
+		"by subject, not verified":                {"", showing(named("app2"), false), ""},
 		"an identity's name is no client's":       {"", showing(named("side"), true), ""},
 		"likewise":                                {"", showing(named("app3"), true), ""},
 		"the listener's":                          {"side", nil, "side"},

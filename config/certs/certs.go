@@ -86,6 +86,9 @@ type Loaded struct {
 // Leaf is the certificate that is shown; nil for none.
 func (l *Loaded) Leaf() *x509.Certificate { return l.leaf }
 
+// Verifies reports whether peers may show a certificate, which must be good then: of LoadServer's.
+func (l *Loaded) Verifies() bool { return l.config.ClientAuth != tls.NoClientCert }
+
 // Same reports whether two say the same.
 func (l *Loaded) Same(other *Loaded) bool { return l.sum == other.sum }
 
