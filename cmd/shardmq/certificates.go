@@ -75,12 +75,42 @@ func live(c *certificates[*certs.Loaded]) *certificates[*certs.Live] {
 	return out
 }
 
+// sameClients reports whether a proxy that runs with started gives each of its identities to those whom cfg gives it to. Who that is takes a
+// restart, and until then the certificates of the one must not go to the clients of the other.
+func sameClients(started, cfg *config.Config) bool {
+	listeners, identities := map[string]config.Listener{}, map[string]config.Identity{}
+	for i, l := range cfg.Listeners {
+		listeners[listenerKey(cfg, i)] = l
+	}
+	for _, each := range cfg.Upstream.Identities {
+		identities[each.Name] = each
+	}
+	for i, l := range started.Listeners {
+		if now, ok := listeners[listenerKey(started, i)]; !ok || now.Identity != l.Identity {
+			return false
+		}
+	}
+	for _, each := range started.Upstream.Identities {
+		if now, ok := identities[each.Name]; !ok || now.CommonName != each.CommonName || now.Subject != each.Subject {
+			return false
+		}
+	}
+	return true
+}
+
 // replace has connections from now on go by fresh, as far as the running proxy has such listeners, and says in the log what is new. It
-// reports whether anything is.
-func replace(running *certificates[*certs.Live], fresh *certificates[*certs.Loaded], log *zap.Logger) (changed bool) {
+// reports whether anything is. Unless the clients are the same, see sameClients, what says who they are stays: identities, and listeners that
+// verify certificates.
+func replace(running *certificates[*certs.Live], fresh *certificates[*certs.Loaded], same bool, log *zap.Logger) (changed bool) {
 	for key, v := range running.listeners {
-		if l := fresh.listeners[key]; l != nil && v.Replace(l) {
-			changed = true
+		l := fresh.listeners[key]
+		if l == nil || v.Loaded().Same(l) {
+			continue
+		}
+		changed = true
+		if !same && (l.Verifies() || v.Loaded().Verifies()) {
+			log.Warn("TLS of listener stays until the restart, for who gets which identity has changed", zap.String("address", key[:strings.LastIndexByte(key, '#')]))
+		} else if v.Replace(l) {
 			log.Info("TLS of listener replaced", append(certificateFields(l), zap.String("address", key[:strings.LastIndexByte(key, '#')]))...)
 		}
 	}
@@ -89,8 +119,14 @@ func replace(running *certificates[*certs.Live], fresh *certificates[*certs.Load
 		log.Info("TLS to nodes replaced", certificateFields(fresh.upstream)...)
 	}
 	for name, v := range running.identities {
-		if l := fresh.identities[name]; l != nil && v.Replace(l) {
-			changed = true
+		l := fresh.identities[name]
+		if l == nil || v.Loaded().Same(l) {
+			continue
+		}
+		changed = true
+		if !same {
+			log.Warn("certificate of identity stays until the restart, for who gets which identity has changed", zap.String("identity", name))
+		} else if v.Replace(l) {
 			log.Info("certificate of identity replaced", append(certificateFields(l), zap.String("identity", name))...)
 		}
 	}

@@ -123,6 +123,41 @@ func TestNewCertificateIsMended(t *testing.T) {
 	})
 }
 
+// A file that also says anew who gets which identity must not have the new certificates go to the former clients, nor the former ones to
+// clients that the new CAs let in.
+func TestIdentitiesStayWithTheirClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca := certtest.NewCA(t, "CA")
+		dir, other := tlsFolder(t, ca, "first"), tlsFolder(t, certtest.NewCA(t, "CA 2"), "second")
+		text := func(listeners, identity, dir string) string {
+			return fmt.Sprintf(`listeners: [{address: ":1", tls: {cert: %[3]s/server.pem, key: %[3]s/server.key, client-ca: %[3]s/ca.pem}},
+  {address: ":3", tls: {cert: %[3]s/server.pem, key: %[3]s/server.key}}%[1]s]
+upstream: {nodes: [{address: "amqps://a"}], tls: {identities: [{name: app, %[2]s, cert: %[3]s/server.pem, key: %[3]s/server.key}]}}
+`, listeners, identity, dir)
+		}
+		const side, app1 = `, {address: ":2", identity: app}`, "common-name: app1"
+		r := startReloader(t, text(side, app1, dir))
+		r.quiet()
+		shown := func() []string {
+			return []string{certs.Name(r.running.listeners[":1#0"].Loaded().Leaf()), certs.Name(r.running.identities["app"].Loaded().Leaf()),
+				certs.Name(r.running.listeners[":3#0"].Loaded().Leaf())}
+		}
+		for _, changed := range []string{text(side, "common-name: app2", other), text(side, `subject: "CN=app1"`, other), text(`, {address: ":2"}`, app1, other),
+			text(`, {address: "127.0.0.1:2", identity: app}`, app1, other), text("", app1, other)} {
+			r.write(changed)
+			r.quiet()
+			require.Equal(t, []string{"first", "first", "second"}, shown(), changed)
+			said := r.messages()
+			require.Contains(t, said, "needs a restart")
+			require.Contains(t, said, "certificate of identity stays until the restart, for who gets which identity has changed")
+			require.Contains(t, said, "TLS of listener stays until the restart, for who gets which identity has changed")
+		}
+		r.write(text(side+`, {address: ":4"}`, app1, other)) // a listener more is nobody's loss
+		r.quiet()
+		require.Equal(t, []string{"second", "second", "second"}, shown())
+	})
+}
+
 // The management API over https goes by upstream.tls.
 func TestManagementOverTLS(t *testing.T) {
 	ca := certtest.NewCA(t, "CA")

@@ -138,7 +138,7 @@ func (r *reloader) take(ctx context.Context, cfg *config.Config, fresh *certific
 		r.log.Warn("needs a restart", zap.Strings("keys", keys))
 	}
 	changes := config.Diff(r.now, cfg)
-	replaced := replace(r.running, fresh, r.log)
+	replaced := replace(r.running, fresh, sameClients(r.started, cfg), r.log)
 	if changes.Empty() {
 		r.now = cfg
 		if !replaced {
