@@ -49,7 +49,7 @@ func (s *session) greet() bool {
 	if err != nil {
 		s.cause(err)
 		s.srv.refused.Add(1)
-		s.turnAway()
+		s.turnAway(as)
 		return false
 	}
 	s.mu.Lock()
@@ -75,6 +75,8 @@ func spoken(header []byte) string {
 		return " (HTTP)"
 	case isProxyHeader(header):
 		return " (a PROXY protocol header, which this listener does not take from this peer: see listeners[].proxy-protocol)"
+	case bytes.Equal(header, frames.ProtocolHeader[:]), bytes.Equal(header, nineHeader[:]):
+		return " (AMQP 0-9-1)" // in place of something else
 	case bytes.HasPrefix(header, []byte("AMQP")):
 		return " (another AMQP version)"
 	}
@@ -82,10 +84,14 @@ func spoken(header []byte) string {
 }
 
 // turnAway tells a client that no node can be reached. Clients show a close text only once they have sent start-ok, so the
-// proxy gives them a start of its own first.
-func (s *session) turnAway() {
+// proxy gives them a start of its own first. Who could have logged in by EXTERNAL is offered it: some clients do not answer without.
+func (s *session) turnAway(as upstreamAs) {
 	caps := frames.AppendBool(nil, "authentication_failure_close", true)
-	start := &frames.ConnectionStart{VersionMinor: 9, Mechanisms: []byte("PLAIN AMQPLAIN"), Locales: []byte("en_US"),
+	mechanisms := "PLAIN AMQPLAIN"
+	if as.client {
+		mechanisms += " EXTERNAL"
+	}
+	start := &frames.ConnectionStart{VersionMinor: 9, Mechanisms: []byte(mechanisms), Locales: []byte("en_US"),
 		ServerProperties: frames.AppendTable(frames.AppendString(nil, "product", "shardmq"), "capabilities", caps)}
 	_ = s.client.SetDeadline(time.Now().Add(closeOkWait))
 	if _, err := s.client.Write(frames.AppendMethod(nil, 0, start)); err != nil {

@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardmq/shardmq/config/certs"
+	"github.com/shardmq/shardmq/config/certs/certtest"
+	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/router"
 )
 
@@ -144,4 +146,28 @@ func TestTLSInHeader(t *testing.T) {
 		proxyproto.PP2_SUBTYPE_SSL_VERSION: "TLSv1.3", proxyproto.PP2_SUBTYPE_SSL_CIPHER: "TLS_AES_128_GCM_SHA256", proxyproto.PP2_SUBTYPE_SSL_CN: "app1"},
 		told(t, behind, state), "what the proxy knows itself counts")
 	require.NotContains(t, told(t, &origin{}, showing(named("app1"), false)), proxyproto.PP2_SUBTYPE_SSL_CN, "not verified")
+}
+
+// Who cannot be reached as an identity is told of that, and is offered EXTERNAL, without which it would not answer.
+func TestIdentityThatIsRefused(t *testing.T) {
+	ca, other := certtest.NewCA(t, "CA"), certtest.NewCA(t, "other")
+	asking := serverTLS(t, ca, func(o *certs.ServerOptions) { o.ClientCA = certtest.WriteFile(t, t.TempDir(), "ca.pem", ca.PEM) })
+	for _, by := range []*certtest.CA{ca, other} {
+		r := startRig(t, func(o *Options) {
+			o.Nodes[0] = answeringTLS(t, asking.Server())
+			o.Nodes[0].TLS, o.UpstreamTLS = true, trusting(t, ca, nil)
+			o.Identities = []Identity{{Name: "app1", TLS: trusting(t, ca, func(o *certs.ClientOptions) {
+				o.Cert, o.Key = by.Issue(t, certtest.Asked{Name: "app1", Expired: by == ca}).Write(t, t.TempDir(), "app1")
+			})}}
+			o.Listeners[0].Identity = "app1"
+		})
+		client := r.dial()
+		client.write(frames.ProtocolHeader[:])
+		start := expect(client, &frames.ConnectionStart{})
+		require.Equal(t, "PLAIN AMQPLAIN EXTERNAL", string(start.Mechanisms))
+		client.send(0, &frames.ConnectionStartOk{Mechanism: "EXTERNAL", Locale: "en_US"})
+		require.EqualValues(t, 320, expect(client, &frames.ConnectionClose{}).ReplyCode)
+		require.NoError(t, client.Close())
+		require.Contains(t, r.cause(), `the certificate of identity "app1": see upstream.tls.identities`)
+	}
 }

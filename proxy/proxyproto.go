@@ -66,11 +66,8 @@ func (s *session) originate() bool {
 	}
 	first, err := firstOctet(s.client)
 	switch {
-	case errors.Is(err, io.EOF):
-		s.quiet() // a port probe
-		return false
 	case err != nil:
-		s.cause(fmt.Errorf("PROXY protocol header: %w", err))
+		s.quiet() // a port probe, however it ends
 		return false
 	case first != proxyproto.SIGV1[0] && first != proxyproto.SIGV2[0]:
 		return rule.Optional || s.headless()

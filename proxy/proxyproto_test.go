@@ -112,7 +112,7 @@ func TestHeaderThatIsMissingOrMalformed(t *testing.T) {
 		optional    bool
 		sent, cause string
 	}{
-		"AMQP":                           {false, string(frames.ProtocolHeader[:]), errNoProxyHeader.Error()},
+		"AMQP":                           {false, string(frames.ProtocolHeader[:]), errNoProxyHeader.Error() + `: the connection begins with "AMQP\x00\x00\t\x01"`},
 		"HTTP":                           {false, "GET / HTTP/1.1\r\n\r\n", "(HTTP)"},
 		"TLS":                            {false, "\x16\x03\x01\x02\x00\x01\x00\x01", "TLS on a plain listener"},
 		"malformed":                      {false, "PROXY TCP4 nobody 192.0.2.8 1234 5672\r\n", "malformed"},
@@ -152,7 +152,13 @@ func TestSlowHeaderIsCut(t *testing.T) {
 			client.eof()
 			if sent != v1Header && sent != "" {
 				require.Contains(t, r.cause(), "PROXY protocol")
+				return
 			}
+			client.closeWrite()
+			r.cancel()
+			require.NoError(t, <-r.done)
+			r.done <- nil
+			require.Empty(t, r.logs.FilterMessage("connection ended").All(), "a port probe")
 		})
 	}
 }
@@ -167,6 +173,7 @@ func TestProbesBehindABalancerAreSilent(t *testing.T) {
 		client.eof()
 	}
 	require.NoError(t, r.dial().Close())
+	r.dial().reset()
 	health := r.dial()
 	health.write(healthHeader[:])
 	require.Equal(t, frames.ProtocolHeader[:], health.read(8), "shardmq healthcheck knows of no header")

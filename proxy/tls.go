@@ -58,6 +58,7 @@ type upstreamAs struct {
 	preamble []byte        // sent before anything else, TLS included; nil: ProxyVersion.Header
 	tls      *certs.Loaded // for nodes with TLS; nil: the proxy's own as it is now
 	client   bool          // the certificate in tls is the client's
+	identity string        // whose it is then
 }
 
 // connect opens a connection to a node: TCP, the preamble, TLS if the node is to have it.
@@ -83,13 +84,13 @@ func (s *server) connect(ctx context.Context, n *node, as upstreamAs) (net.Conn,
 	if as.tls == nil {
 		as.tls = s.o.UpstreamTLS.Loaded()
 	}
-	c := newTLSConn(conn, as.tls.Client(host), tls.Client, upstreamFault)
+	c := newTLSConn(conn, as.tls.Client(host), tls.Client, as.fault)
 	if err := c.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("no answer to the TLS handshake: %w", ctx.Err())
 		}
-		return nil, fmt.Errorf("TLS: %w", upstreamFault(err))
+		return nil, fmt.Errorf("TLS: %w", as.fault(err))
 	}
 	return c, nil
 }

@@ -64,8 +64,6 @@ func upstreamFault(err error) error {
 		text = "it does not speak TLS on this port: give its port for TLS, usually 5671, or amqp:// to go without"
 	case alert == alertCertificateRequired:
 		text = "it asks for a certificate: set upstream.tls.cert and upstream.tls.key"
-	case refusesCertificate(alert):
-		text = "it refuses the proxy's certificate: see upstream.tls.cert"
 	case alert == alertHandshakeFailure:
 		text = "it breaks the handshake off: it may ask for a certificate (upstream.tls.cert), or for other ciphers"
 	case alert == alertProtocolVersion:
@@ -76,6 +74,24 @@ func upstreamFault(err error) error {
 		return err
 	}
 	return &tlsFault{text: fmt.Sprintf("%s (%v)", text, err), err: err}
+}
+
+// fault is upstreamFault for a connection that is made so: whose certificate is refused, and whether there is one.
+func (as *upstreamAs) fault(err error) error {
+	if _, ok := errors.AsType[*tlsFault](err); ok {
+		return err
+	}
+	whose, where := "the proxy's certificate", "upstream.tls.cert"
+	if as.client {
+		whose, where = fmt.Sprintf("the certificate of identity %q", as.identity), "upstream.tls.identities"
+	}
+	switch alert := alertOf(err); {
+	case refusesCertificate(alert):
+		return &tlsFault{text: fmt.Sprintf("it refuses %s: see %s (%v)", whose, where, err), err: err}
+	case alert == alertCertificateRequired && as.tls.Leaf() != nil: // crypto/tls shows none that is by no CA which the peer has named
+		return &tlsFault{text: fmt.Sprintf("it trusts other CAs than that of %s: see %s (%v)", whose, where, err), err: err}
+	}
+	return upstreamFault(err)
 }
 
 // unverified says why a node's certificate is not believed.

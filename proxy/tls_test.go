@@ -37,7 +37,7 @@ func trusting(t testing.TB, ca *certtest.CA, more func(*certs.ClientOptions)) *c
 		more(&o)
 	}
 	l, found := certs.LoadClient(o)
-	require.Empty(t, found)
+	require.False(t, found.Fatal(), "%v", found)
 	return certs.NewLive(l)
 }
 
@@ -212,6 +212,9 @@ func TestDialOverTLS(t *testing.T) {
 			o.Cert, o.Key = by.Issue(t, certtest.Asked{Name: "proxy"}).Write(t, t.TempDir(), "proxy")
 		}
 	}
+	stale := func(o *certs.ClientOptions) {
+		o.Cert, o.Key = ca.Issue(t, certtest.Asked{Name: "proxy", Expired: true}).Write(t, t.TempDir(), "proxy")
+	}
 	silent := answering(t, "")
 	silent.TLS = true
 	hung := newServer(Options{Nodes: []Node{silent}, DialTimeout: 50 * time.Millisecond})
@@ -227,7 +230,8 @@ func TestDialOverTLS(t *testing.T) {
 		"name":               {usual, trusting(t, ca, func(o *certs.ClientOptions) { o.ServerName = "a.test" }), "its certificate is for another name: set upstream.tls.server-name"},
 		"expired":            {expired, trusting(t, ca, nil), "its certificate has expired or is not valid yet"},
 		"no certificate":     {serverTLS(t, ca, asking).Server(), trusting(t, ca, nil), "it asks for a certificate: set upstream.tls.cert and upstream.tls.key"},
-		"bad certificate":    {serverTLS(t, ca, asking).Server(), trusting(t, ca, shows(other)), "upstream.tls.cert"},
+		"bad certificate":    {serverTLS(t, ca, asking).Server(), trusting(t, ca, shows(other)), "it trusts other CAs than that of the proxy's certificate: see upstream.tls.cert"},
+		"expired itself":     {serverTLS(t, ca, asking).Server(), trusting(t, ca, stale), "it refuses the proxy's certificate: see upstream.tls.cert"},
 		"version":            {expired, trusting(t, ca, func(o *certs.ClientOptions) { o.MinVersion = tls.VersionTLS13 }), "it does not speak this version of TLS"},
 		"not TLS":            {nil, trusting(t, ca, nil), "it does not speak TLS on this port: give its port for TLS"},
 		"TLS where plain is": {usual, nil, "it speaks TLS on this port: give amqps://"},
