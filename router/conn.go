@@ -72,6 +72,7 @@ type Conn struct {
 	dir   Directory
 
 	certificate Certificate
+	started     bool // the broker has sent connection.start
 
 	limits   limits
 	clientCN bool              // client announced consumer_cancel_notify

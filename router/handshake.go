@@ -123,10 +123,13 @@ func (c *Conn) startMethod(f frames.Frame) Verdict {
 	if c.certificate == ClientCertificate || m.Decode(f.Args()) != nil {
 		return Forward
 	}
+	c.started = true
 	kept := make([]string, 0, 4)
 	for _, name := range strings.Fields(string(m.Mechanisms)) {
 		if name != external {
 			kept = append(kept, name)
+		} else {
+			c.certificate = ProxyCertificate
 		}
 	}
 	if list := strings.Join(kept, " "); list != string(m.Mechanisms) {
@@ -146,7 +149,7 @@ func (c *Conn) startOk(f frames.Frame) Verdict {
 	c.clientBl = isTrue(caps, "connection.blocked")
 	c.authFail = isTrue(caps, "authentication_failure_close")
 	switch {
-	case c.certificate == ProxyCertificate && (err != nil || m.Mechanism == external):
+	case c.barsExternal() && (err != nil || m.Mechanism == external):
 		c.refuseExternal() // whatever cannot be read may be read by the broker
 		return Drop
 	case err != nil, !fit:

@@ -36,12 +36,26 @@ func TestExternalIsOfferedWithTheClientsCertificateOnly(t *testing.T) {
 }
 
 func TestExternalReachesTheBrokerUnlessItWouldLogInTheProxy(t *testing.T) {
-	for _, shown := range []router.Certificate{router.NoCertificate, router.ClientCertificate} {
-		w := started(t, shown)
+	bare := newWire(t)
+	bare.conn.Present(router.NoCertificate)
+	bare.brokerText(`0 connection.start version-minor=9 mechanisms="PLAIN AMQPLAIN" locales=en_US`)
+	for _, w := range []*wire{bare, started(t, router.ClientCertificate)} {
 		w.clientText(announcing)
 		require.Nil(t, w.conn.Raised())
 		require.Len(t, w.ups, 1)
 		require.Contains(t, frameText(w.ups[0]), "mechanism=EXTERNAL")
+	}
+}
+
+// A tunnel between proxy and broker has a certificate of its own: the broker offers EXTERNAL though the proxy has shown none.
+func TestTunnelsCertificateIsNotLent(t *testing.T) {
+	early := newWire(t) // the client has not waited for what the broker offers
+	early.conn.Present(router.NoCertificate)
+	for _, w := range []*wire{started(t, router.NoCertificate), early} {
+		w.clientText(announcing)
+		require.EqualValues(t, 403, w.conn.Raised().Code)
+		require.Len(t, w.ups, 1)
+		require.Equal(t, frames.ConnectionCloseID, w.ups[0].Method())
 	}
 }
 
