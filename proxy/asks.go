@@ -159,6 +159,9 @@ func (s *session) keepTime() {
 		s.ticking = true
 		time.AfterFunc(tickEvery, s.tick)
 	}
+	if beat := s.rt.Heartbeat(); beat > 0 && s.beats == nil {
+		s.beats = s.watch(time.Duration(beat) * s.srv.second)
+	}
 	if !s.turning && s.rt.HasRotating() {
 		s.turning = true
 		time.AfterFunc(rotateEvery, s.rotate)

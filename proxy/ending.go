@@ -202,6 +202,9 @@ func (s *session) shutdown() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cutLocked(net.ErrClosed)
+	if s.beats != nil {
+		s.beats.Stop() // it would keep the session from being collected
+	}
 	s.rt.Shutdown()
 	s.runAsks(s.rt.TakeAsks())
 }

@@ -16,9 +16,10 @@ const shown = 16
 // relay is one direction of a session: it reads one socket, has the router decide frame by frame and writes to the other.
 // One goroutine runs it.
 type relay struct {
-	s   *session
-	in  *reader
-	out *outlet
+	s    *session
+	in   *reader
+	out  *outlet
+	from *pulse // of the peer that is read
 
 	frameMax func() uint32 // for frames that come in; session.mu held
 	pieceMax func() uint32 // for body frames that go out, 0: as they came; session.mu held
@@ -48,6 +49,7 @@ func (d *relay) run() error {
 				return err
 			}
 		}
+		d.from.beat()
 		done, err := d.pass()
 		if err != nil || done {
 			return err
@@ -55,6 +57,7 @@ func (d *relay) run() error {
 		if err := d.s.breathe(d); err != nil {
 			return err
 		}
+		d.from.rest()
 	}
 }
 

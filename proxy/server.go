@@ -36,6 +36,8 @@ type server struct {
 	nextID  atomic.Uint64
 
 	nextFence atomic.Uint64
+
+	second time.Duration // what heartbeat intervals are counted in; tests make it shorter
 }
 
 // Run serves until ctx is cancelled, then drains: it stops accepting, sends every client connection.close 320, and
@@ -50,7 +52,7 @@ func Run(ctx context.Context, o Options) error {
 
 func newServer(o Options) *server {
 	o.defaults()
-	s := &server{o: o, log: o.Log, sessions: map[*session]struct{}{}, vhosts: map[string]*vhost{}}
+	s := &server{o: o, log: o.Log, sessions: map[*session]struct{}{}, vhosts: map[string]*vhost{}, second: time.Second}
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails
 	s.tagPrefix = "shardmq-" + hex.EncodeToString(random[:]) + "-"

@@ -67,6 +67,9 @@ type session struct {
 	origin   origin
 	tls      *tls.ConnectionState // of the client's connection; nil: none
 
+	life  struct{ client, broker pulse }
+	beats *time.Timer // nil: no heartbeats agreed on
+
 	endCause atomic.Pointer[error] // why the session ends
 	silent   bool                  // no line in the log
 }
@@ -125,13 +128,13 @@ func (s *session) guard() {
 }
 
 func (s *session) clientRelay() *relay {
-	return &relay{s: s, in: newReader(s.client), out: &s.up,
+	return &relay{s: s, in: newReader(s.client), out: &s.up, from: &s.life.client,
 		frameMax: s.clientFrameMax, pieceMax: func() uint32 { return 0 },
 		frame: s.rt.ClientFrame, body: s.rt.ClientBody, sent: s.rt.ClientSent, holds: s.rt.ClientHolds}
 }
 
 func (s *session) brokerRelay() *relay {
-	return &relay{s: s, in: s.in, out: &s.down,
+	return &relay{s: s, in: s.in, out: &s.down, from: &s.life.broker,
 		frameMax: func() uint32 { return 0 }, pieceMax: s.rt.ClientFrameMax,
 		frame: s.brokerFrame, body: s.rt.BrokerBody, sent: s.rt.BrokerSent}
 }

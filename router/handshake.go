@@ -22,8 +22,12 @@ type limits struct {
 	client  uint32 // agreed with the client
 	broker  uint32 // agreed with the broker
 
-	channels uint16 // channel_max offered
+	channels  uint16 // channel_max offered
+	heartbeat uint16 // agreed, in seconds
 }
+
+// Heartbeat is the interval that client and broker have agreed on, in seconds; 0 before tune-ok and when there is none.
+func (c *Conn) Heartbeat() uint16 { return c.limits.heartbeat }
 
 // ClientFrameMax is the largest frame the client may send and should get, in octets; 0 before tune-ok and when unlimited.
 func (c *Conn) ClientFrameMax() uint32 { return c.limits.client }
@@ -225,7 +229,7 @@ func (c *Conn) tuneOk(f frames.Frame) Verdict {
 		c.RaiseConnection(&frames.Exception{Code: frames.NotAllowed, Method: frames.ConnectionTuneOkID, Text: text})
 		return Drop
 	}
-	c.limits.client = m.FrameMax
+	c.limits.client, c.limits.heartbeat = m.FrameMax, m.Heartbeat
 	if m.FrameMax > 0 {
 		room := math.MaxUint32 - m.FrameMax
 		if c.limits.max > 0 {

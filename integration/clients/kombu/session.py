@@ -111,25 +111,29 @@ class Session:
         return "3 messages, then empty"
 
     def rpc(self):
-        replies = []
+        questions, replies = [], []
         own = kombu.Queue(self.queue.name + "-replies", exclusive=True, durable=False)(self.channel)
-
-        def on_question(body, message):
-            assert body == "question", body
-            with self.connection.Producer() as producer:
-                producer.publish("answer", routing_key=message.properties["reply_to"],
-                                 correlation_id=message.properties["correlation_id"])
-            message.ack()
 
         def on_reply(body, message):
             replies.append((message.properties["correlation_id"], body))
 
-        with self.connection.Consumer([self.queue], callbacks=[on_question]):
+        with self.connection.Consumer([self.queue], callbacks=[lambda *asked: questions.append(asked)]):
             with kombu.Consumer(self.channel, [own], callbacks=[on_reply], no_ack=True):
                 self.publish("rpc", "question", reply_to=own.name, correlation_id="call")
+                self.collect(questions, 1)
+                # Not in the callback, which may run while the question's confirm is awaited: the broker may confirm both at
+                # once, and py-amqp waits for one each.
+                self.answer(*questions[0])
                 self.collect(replies, 1)
         assert replies == [("call", "answer")], replies
         return "reply queue"
+
+    def answer(self, body, message):
+        assert body == "question", body
+        with self.connection.Producer() as producer:
+            producer.publish("answer", routing_key=message.properties["reply_to"],
+                             correlation_id=message.properties["correlation_id"])
+        message.ack()
 
     def error(self):
         try:

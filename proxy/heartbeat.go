@@ -1,0 +1,73 @@
+package proxy
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// Heartbeats pass from end to end: client and broker send them to each other, and RabbitMQ drops a client that is silent for two to three
+// intervals. The proxy looks all the same. To the broker a client seems alive while the proxy asks for things in its name, moves of a
+// consumer for one; and neither side sees the other's end while the proxy waits for a peer that is gone to take octets.
+
+// looksPerBeat is how often a peer is looked at in a heartbeat interval, looksSilent how many looks in a row that find nothing new mean that it
+// is gone: after two intervals and at most half of one more.
+const (
+	looksPerBeat = 2
+	looksSilent  = 2 * looksPerBeat
+)
+
+// Causes of a session's end.
+var (
+	errClientSilent = errors.New("client: not heard of for two heartbeat intervals")
+	errBrokerSilent = errors.New("upstream: not heard of for two heartbeat intervals")
+)
+
+// pulse counts the reads of one socket. Even: the relay waits for its peer. Odd: it deals with what it has read, and may be waiting for
+// the other side to take that; then what the peer sends goes unread, and its silence means nothing.
+type pulse struct{ n atomic.Uint64 }
+
+// beat: something has come. rest: the relay goes back to reading. One goroutine calls both.
+func (p *pulse) beat() { p.n.Add(1) }
+func (p *pulse) rest() { p.n.Add(1) }
+
+// ear looks at a pulse now and then.
+type ear struct {
+	last  uint64
+	quiet int
+}
+
+// silent reports whether nothing has come for long.
+func (e *ear) silent(p *pulse) bool {
+	now := p.n.Load()
+	if now != e.last || now%2 == 1 {
+		e.last, e.quiet = now, 0
+		return false
+	}
+	e.quiet++
+	return e.quiet >= looksSilent
+}
+
+// watch looks at both peers until the session ends or the timer that it returns is stopped. mu is held.
+func (s *session) watch(interval time.Duration) (timer *time.Timer) {
+	var client, broker ear
+	timer = time.AfterFunc(interval/looksPerBeat, func() {
+		defer s.guard()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.ctx.Err() != nil || s.gone.client || s.gone.broker {
+			return // the session ends, and has deadlines of its own
+		}
+		switch {
+		case client.silent(&s.life.client):
+			s.cutLocked(errClientSilent) // as RabbitMQ does, without a word
+			return
+		case broker.silent(&s.life.broker):
+			s.cause(errBrokerSilent)
+			_ = s.broker.SetReadDeadline(time.Unix(1, 0)) // its relay tells the client
+			return
+		}
+		timer.Reset(interval / looksPerBeat)
+	})
+	return timer
+}
