@@ -49,14 +49,14 @@ demo: build ## see it work: 10,000 messages through a sharded exchange
 
 # One run of the test runner, so that its summary is the last thing to read.
 # With the race detector the proxy that the integration tests start is built
-# with it as well, and allocations are counted before, because it makes some
-# of its own. REQUIRE_BROKER makes a missing broker a failure.
+# with it as well. Before, allocations are counted, because it makes some of its
+# own, and most random sessions are played, because it is slow. REQUIRE_BROKER makes a missing broker a failure.
 .PHONY: test
 test: ## run all tests, with the race detector and real brokers; install what is missing
 	@AMQP_URL= $(DEPS) broker versions clients relay $(if $(RACE),race)
 	@$(MAKE) --no-print-directory check
 	@$(GO) build $(RACE) -o bin/test/shardmq ./cmd/shardmq
-	@$(if $(RACE),$(GO) test -run 'Allocate' ./frames ./shards ./router ./proxy,:)
+	@$(if $(RACE),$(GO) test -run 'Allocate|Random' ./frames ./shards ./router ./proxy,:)
 	REQUIRE_BROKER=1 SHARDMQ_BINARY='$(CURDIR)/bin/test/shardmq' \
 	  $(GO) test $(RACE) -shuffle=on -timeout $(TIMEOUT) -run '$(RUN)' ./...
 

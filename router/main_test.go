@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
 	if !given { // sessions are short and cheap
-		if err := flag.Set("rapid.checks", "1000"); err != nil {
+		if err := flag.Set("rapid.checks", checks); err != nil {
 			os.Exit(2)
 		}
 	}
