@@ -28,10 +28,12 @@ help: ## list the targets and variables
 	  /^##@ / {printf "\n%s\n", substr($$0, 5)} \
 	  /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@printf '\nVariables\n'
-	@printf '  %-17s %s\n' \
+	@printf '  %-19s %s\n' \
 	  AMQP_URL 'use this RabbitMQ for demo, test and bench instead of private ones' \
 	  RUN=REGEXP 'test: only tests that match' \
 	  RACE= 'test: without the race detector' \
+	  RANDOM_STEPS=100000 'test, test-matrix: how many random methods the proxy is compared with the broker by' \
+	  RANDOM_SEED=N 'test, test-matrix: play the same random methods again' \
 	  SOAK=5m 'test: how long consumers come and go, and a backlog of a million messages' \
 	  BENCH=REGEXP 'bench: only benchmarks that match' \
 	  FUZZTIME=30s 'fuzz: time for each target'
@@ -59,6 +61,21 @@ test: ## run all tests, with the race detector and real brokers; install what is
 	@$(if $(RACE),$(GO) test -run 'Allocate|Random' ./frames ./shards ./router ./proxy,:)
 	REQUIRE_BROKER=1 SHARDMQ_BINARY='$(CURDIR)/bin/test/shardmq' \
 	  $(GO) test $(RACE) -shuffle=on -timeout $(TIMEOUT) -run '$(RUN)' ./...
+
+# A test that starts a broker of each release has onVersions in it.
+.PHONY: test-matrix
+test-matrix: ## run the tests whose outcome may depend on the broker on RabbitMQ 3.10, 4.0 and 4.3
+	@AMQP_URL= $(DEPS) broker versions clients $(if $(RACE),race)
+	@$(GO) build $(RACE) -o bin/test/shardmq ./cmd/shardmq
+	@tests=$$(awk '/^func / {test = ""} /^func Test/ {test = $$2; sub(/[(].*/, "", test)} \
+	    /onVersions[(]t/ && test != "" {print test}' integration/*_test.go | sort -u | paste -sd '|'); \
+	  REQUIRE_BROKER=1 SHARDMQ_BINARY='$(CURDIR)/bin/test/shardmq' \
+	  $(GO) test $(RACE) -count=1 -timeout $(TIMEOUT) -run "^($$tests)\$$" ./integration
+
+.PHONY: public-suite
+public-suite: build ## run a public client library's own tests directly and through the proxy, and compare
+	@AMQP_URL='$(AMQP_URL)' $(DEPS) broker
+	@SHARDMQ_BINARY='$(CURDIR)/bin/shardmq' integration/scripts/public-suite.sh
 
 .PHONY: unit
 unit: ## run the tests that need no broker, in seconds
