@@ -32,8 +32,6 @@ help: ## list the targets and variables
 	  AMQP_URL 'use this RabbitMQ for demo, test and bench instead of private ones' \
 	  RUN=REGEXP 'test: only tests that match' \
 	  RACE= 'test: without the race detector' \
-	  RANDOM_STEPS=100000 'test, test-matrix: how many random methods the proxy is compared with the broker by' \
-	  RANDOM_SEED=N 'test, test-matrix: play the same random methods again' \
 	  SOAK=5m 'test: how long consumers come and go, and a backlog of a million messages' \
 	  BENCH=REGEXP 'bench: only benchmarks that match' \
 	  FUZZTIME=30s 'fuzz: time for each target'

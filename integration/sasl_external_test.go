@@ -100,8 +100,11 @@ func TestExternalIsNotForEverybody(t *testing.T) {
 			r = e.raw(p, tc.listener, tc.certificate) // all in one packet, and not wanting to be told
 			r.write(frames.ProtocolHeader[:], loginBy("EXTERNAL", "", false), method(0, &frames.ConnectionTuneOk{ChannelMax: 1, FrameMax: 8192}),
 				method(0, &frames.ConnectionOpen{VirtualHost: "/"}))
-			r.expect(0, &frames.ConnectionStart{})
-			_, err = r.next()
+			f, err := r.next()
+			if err == nil { // the broker's start had come already
+				require.Equal(t, frames.ConnectionStartID, f.Method(), name)
+				_, err = r.next()
+			}
 			require.ErrorIs(t, err, io.EOF, name)
 		}
 		logged(t, p, "shardmq has no certificate of this client's to show to the broker", "connection ended")

@@ -224,6 +224,7 @@ func (p *player) play(script string) string {
 		p.write(line)
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
 			p.event(words(p.short.read.Replace(line)))
+			synctest.Wait() // what the event set going elsewhere is written below it, however quick that is
 		}
 	}
 	return p.out.String()

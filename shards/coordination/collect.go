@@ -47,7 +47,9 @@ func (c *Core) begin() {
 	}
 	c.local.leave()
 	c.waking = waking{}
-	if c.changed(); c.lead.store.stored {
+	c.changed()
+	c.lead.lostAt = c.known.Version // who comes from now on may have been given up by anybody
+	if c.lead.store.stored {
 		for _, name := range c.relaid() {
 			names[name] = struct{}{}
 		}

@@ -204,14 +204,11 @@ func (c *Core) sendReport() {
 	}
 	c.seq++
 	body := encode(&Message{
-		Kind: ReportKind, From: c.id, Seq: c.seq, Promised: c.promised, Applied: c.applied, Bye: c.bye, Local: c.helpsItself(),
+		Kind: ReportKind, From: c.id, Seq: c.seq, Promised: c.promised, Applied: c.applied, Bye: c.bye, Local: c.helpsItself(), Waking: c.waking.seq > 0,
 		Exchanges: c.self.report, Own: c.local.own,
 	})
 	c.reportSize = len(body)
 	c.emit(Output{Kind: SendOutput, Slot: ReportKind, Body: body})
-	if c.waking.seq > 0 {
-		c.emit(Output{Kind: SendOutput, Slot: WhoKind, Body: Who(c.id)})
-	}
 }
 
 // Receive takes a message in.

@@ -98,8 +98,9 @@ func (g *granting) keeps(queue string, k *candidate) bool {
 	if k.Left || !hasQueue(g.shards, queue) {
 		return false
 	}
+	other := func(o *candidate) bool { return o != k }
 	if g.single {
-		return g.ordered && slices.ContainsFunc(g.holders[queue], func(o *candidate) bool { return o != k })
+		return g.ordered && !slices.ContainsFunc(g.owners[queue], other) && slices.ContainsFunc(g.holders[queue], other)
 	}
 	return !slices.ContainsFunc(g.owners[queue], func(o *candidate) bool {
 		return o != k && slices.Contains(o.wanted, queue) && g.has(o, g.w.since[o.consumerKey][queue])

@@ -89,8 +89,8 @@ func (c *Core) startAlone() {
 
 // Elected: this proxy is the only one that may store; stored is what was stored
 // last, nil for nothing. Of that and of what was broadcast the newer counts, see
-// State.latest. Its
-// term is stored before anybody hears of it, so that the next leader's is higher.
+// State.latest. Its term is stored before anybody hears of it, so that the next
+// leader's is higher.
 func (c *Core) Elected(now time.Duration, stored *State) {
 	c.at(now)
 	base := c.known.latest(stored)

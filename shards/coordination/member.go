@@ -158,6 +158,7 @@ func (c *Core) heardReport(r *Message) {
 	}
 	m.collected = m.collected || m.promised == c.known.Ballot && !r.Local
 	if c.leading() {
+		c.lead.dirty = c.lead.dirty || r.Waking
 		if progress {
 			changed = append(changed, c.lead.open(m.id)...)
 		}
@@ -186,11 +187,13 @@ func (c *Core) lose(m *member, why string) {
 		}
 	}
 	slices.Sort(changed)
-	if c.leading() {
-		c.changed()
-		c.lead.lostAt = c.known.Version
-		c.decide(changed)
+	if !c.leading() {
+		c.lead.lostAt = c.known.Version + 1
+		return
 	}
+	c.changed()
+	c.lead.lostAt = c.known.Version
+	c.decide(changed)
 }
 
 // forgetSilent drops what a follower remembers of proxies it no longer hears. A
@@ -227,7 +230,7 @@ func (c *Core) nameProxies() {
 			counted[m.id] = m.seq
 		}
 	}
-	if !maps.EqualFunc(counted, c.known.Proxies, func(uint64, uint64) bool { return true }) {
+	if !slices.Equal(sortedKeys(counted), sortedKeys(c.known.Proxies)) {
 		c.changed()
 	}
 	c.known.Proxies = counted

@@ -54,7 +54,9 @@ type Message struct {
 	Applied  Stamp  `json:"applied,omitzero"`
 	Bye      bool   `json:"bye,omitempty"`
 	// Local: the sender hears no leader, and may be taking shards by itself.
-	Local     bool                      `json:"local,omitempty"`
+	Local bool `json:"local,omitempty"`
+	// Waking: the sender was stopped, and waits for a state that goes by this report.
+	Waking    bool                      `json:"waking,omitempty"`
 	Exchanges map[string]ExchangeReport `json:"exchanges,omitempty"`
 	// Own are shards, by exchange, that the sender has come to publish to while
 	// there was nobody to decide, and that no leader has taken up yet.

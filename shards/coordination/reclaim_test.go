@@ -194,3 +194,22 @@ func TestNothingIsDecidedWhileCollecting(t *testing.T) {
 	r.pass(200*time.Millisecond, true)
 	require.Len(t, r.sent[StateKind].State.Exchanges["x"].Next, 3)
 }
+
+// An exchange that comes to be consumed in order, while several share its shards, is
+// left by all but one of each.
+func TestScenarioSharedComesToBeOrdered(t *testing.T) {
+	w := calmWorld(t, false)
+	a, b := w.start(w.spec(2)), w.start(w.spec(2))
+	for _, p := range []*simProxy{a, a, b, b} {
+		p.join(false)
+	}
+	shared := func() int { return len(w.attached["q - rabbit@a - 0"]) + len(w.attached["q - rabbit@a - 1"]) }
+	w.until(10*time.Second, func() bool { return shared() == 4 })
+	ordered := w.spec(2)
+	ordered.Ordered = true
+	for _, p := range []*simProxy{a, b} {
+		p.want = ordered
+		p.changed()
+	}
+	require.Less(t, w.until(time.Minute, func() bool { return shared() == 2 && w.settled() }), 10*time.Second)
+}

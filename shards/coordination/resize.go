@@ -179,7 +179,8 @@ func (c *Core) Done(now time.Duration, id uint64, exchange string, o Outcome) {
 		w.effect.backoff.failed(now, c.t)
 	} else {
 		w.effect.backoff.worked()
-		if w.effect.generation == e.Generation && c.settled(exchange) {
+		// What is not taken note of, while reports are collected, is done again.
+		if c.leading() && w.effect.generation == e.Generation && c.settled(exchange) {
 			c.finished(exchange, e, w, o)
 		}
 	}

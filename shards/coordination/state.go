@@ -102,10 +102,11 @@ type State struct {
 	Exchanges map[string]*Entry `json:"exchanges,omitempty"`
 }
 
-// counts reports whether the leader counts on a proxy.
+// counts reports whether the leader counts on a proxy. One that names nobody, not even
+// itself, does not know how.
 func (s *State) counts(proxy string) bool {
 	_, named := s.Proxies[proxy]
-	return named || s.Leader == proxy
+	return named || s.Leader == proxy || len(s.Proxies) == 0
 }
 
 // Newer reports whether the state in a was decided later than the one in b, both

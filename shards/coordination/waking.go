@@ -51,7 +51,7 @@ func (c *Core) dropStale() {
 // awake reports whether, by a leader's state, that goes by what this proxy has
 // reported since it has gone on, which it had not before.
 func (c *Core) awake(s *State) bool {
-	if c.waking.seq == 0 || s.Proxies[c.id] < c.waking.seq {
+	if c.waking.seq == 0 || s.Proxies[c.id] < c.waking.seq && len(s.Proxies) > 0 {
 		return false
 	}
 	c.waking = waking{}
@@ -61,5 +61,5 @@ func (c *Core) awake(s *State) bool {
 // WantsReport reports whether Own is to be called before m, or any other event if it
 // is nil, is passed on: what this proxy keeps depends on what it is attached to.
 func (c *Core) WantsReport(now time.Duration, m *Message) bool {
-	return c.stopped(now) || m != nil && m.Kind == StateKind && !m.State.counts(c.id)
+	return c.stopped(now) || c.waking.stale || m != nil && m.Kind == StateKind && !m.State.counts(c.id)
 }

@@ -42,7 +42,7 @@ func TestStoppedProxyBelievesNothingOld(t *testing.T) {
 	require.Equal(t, []string{two}, r.c.Plan("x").Targets[5])
 	stale := r.grants(3, one, two)
 	r.pass(100*time.Millisecond, false)
-	require.Contains(t, r.sent, WhoKind, "it asks")
+	require.True(t, r.sent[ReportKind].Waking, "it asks")
 	hear(stale)
 	require.Equal(t, []string{two}, r.c.Plan("x").Targets[5], "a leader who has not heard of it since")
 	hear(r.grants(3, one, two))
