@@ -170,7 +170,7 @@ func (c *Core) unsettled(exchange string, version uint64) string {
 
 // hasApplied reports whether a proxy goes by that version of this leader's.
 func (c *Core) hasApplied(m *member, version uint64) bool {
-	return m.applied.Ballot == c.known.Ballot && m.applied.Version >= version
+	return m.applied.reached(c.known.Ballot, version)
 }
 
 // hurry takes paused exchanges on at once when there is news: publishers wait.

@@ -50,7 +50,7 @@ func (g *granting) index() {
 
 // has reports whether a consumer's proxy goes by that version, or a later one.
 func (g *granting) has(k *candidate, version uint64) bool {
-	return k.applied.Ballot == g.ballot && k.applied.Version >= version
+	return k.applied.reached(g.ballot, version)
 }
 
 // run finds every consumer's grants and reports whether any is new.

@@ -230,6 +230,7 @@ func (c *Core) sendState(now bool) {
 	if c.alone {
 		return
 	}
+	c.known.Proxies = c.counted()
 	body := encode(&Message{Kind: StateKind, From: c.id, State: c.known})
 	l.stateSize = len(body)
 	c.emit(Output{Kind: SendOutput, Slot: StateKind, Body: body})

@@ -219,21 +219,34 @@ func (c *Core) countsOn(m *member) bool {
 		return m == c.self
 	}
 	return !m.stranger && !m.bye && !m.local && m.promised == c.known.Ballot &&
-		(m.floor == 0 || m.applied.Ballot == c.known.Ballot && m.applied.Version >= m.floor)
+		(m.floor == 0 || c.hasApplied(m, m.floor))
 }
 
-// nameProxies has the state say whom this leader counts on.
+// nameProxies has the state say whom this leader counts on, if these are others than
+// it says.
 func (c *Core) nameProxies() {
+	n, same := 0, true
+	for _, m := range c.live() {
+		if c.countsOn(m) {
+			_, named := c.known.Proxies[m.id]
+			n, same = n+1, same && named
+		}
+	}
+	if !same || n != len(c.known.Proxies) {
+		c.changed()
+		c.known.Proxies = c.counted()
+	}
+}
+
+// counted returns the proxies this leader counts on, with their last reports' numbers.
+func (c *Core) counted() map[string]uint64 {
 	counted := make(map[string]uint64, len(c.members))
 	for _, m := range c.live() {
 		if c.countsOn(m) {
 			counted[m.id] = m.seq
 		}
 	}
-	if !slices.Equal(sortedKeys(counted), sortedKeys(c.known.Proxies)) {
-		c.changed()
-	}
-	c.known.Proxies = counted
+	return counted
 }
 
 // peers returns the other proxies that count, in order.

@@ -50,7 +50,7 @@ func (c *Core) allRouted(name string, e *Entry, w *work) bool {
 		}
 		over := r.Routing >= e.Generation
 		if !m.publishes(name) {
-			over = m.applied.Ballot == c.known.Ballot && m.applied.Version >= w.relaid
+			over = c.hasApplied(m, w.relaid)
 		}
 		if !over {
 			w.routed = 0
@@ -75,7 +75,7 @@ func (c *Core) released(exchange, queue string, w *work) bool {
 		if !ok {
 			continue
 		}
-		if m.applied.Ballot != c.known.Ballot || m.applied.Version < version || r.Unsettled[queue] > 0 {
+		if !c.hasApplied(m, version) || r.Unsettled[queue] > 0 {
 			return false
 		}
 		for _, consumer := range r.Consumers {

@@ -42,7 +42,7 @@ func (w *work) others(k *candidate, cs []*candidate, queue string, ballot Ballot
 	var others []*candidate
 	for _, o := range cs {
 		version, revoked := w.revoked[o.consumerKey][queue]
-		pending := revoked && !(o.applied.Ballot == ballot && o.applied.Version >= version)
+		pending := revoked && !o.applied.reached(ballot, version)
 		if o != k && (pending || slices.Contains(o.granted, queue) || slices.Contains(o.Held, queue)) {
 			others = append(others, o)
 		}

@@ -41,6 +41,10 @@ func (s Stamp) compare(o Stamp) int {
 	return cmp.Or(s.Ballot.compare(o.Ballot), cmp.Compare(s.Version, o.Version))
 }
 
+// reached reports whether whoever goes by this stamp goes by that version of a
+// leader's, or by a later one of the same leader.
+func (s Stamp) reached(b Ballot, version uint64) bool { return s.Ballot == b && s.Version >= version }
+
 // Phase is how far a shard of a former set is on its way out.
 type Phase string
 
