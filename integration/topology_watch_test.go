@@ -16,7 +16,7 @@ import (
 // same when it knows the node's name. When it has to learn that it waits: a guess
 // could make a second set of shards.
 func TestTopologyAlarm(t *testing.T) {
-	node, err := rig.StartNode(t.Context(), rig.NodeOptions{})
+	node, err := rig.StartNode(t.Context(), rig.NodeOptions{Name: "rabbit"}) // a likely name
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, node.Stop()) })
 	require.NoError(t, open(t, node.URL).ExchangeDeclare("alarm", "direct", true, false, false, false,
