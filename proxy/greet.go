@@ -26,7 +26,7 @@ func (s *session) greet() bool {
 		if n == 0 {
 			s.quiet() // a port probe
 		} else {
-			s.cause(fmt.Errorf("protocol header: %w%s", err, spoken(header[:n])))
+			s.cause(fmt.Errorf("protocol header: %w%s", err, s.spoken(header[:n])))
 		}
 		return false
 	}
@@ -35,7 +35,7 @@ func (s *session) greet() bool {
 		return false
 	}
 	if header != frames.ProtocolHeader && header != nineHeader {
-		s.cause(fmt.Errorf("not AMQP 0-9-1: the connection begins with %q%s", header[:], spoken(header[:])))
+		s.cause(fmt.Errorf("not AMQP 0-9-1: the connection begins with %q%s", header[:], s.spoken(header[:])))
 		_, _ = s.client.Write(frames.ProtocolHeader[:]) // AMQP 0-9-1, 4.2.2: the version the server speaks
 		s.linger()
 		return false
@@ -69,7 +69,7 @@ func (s *session) answerHealth() {
 // spoken guesses what a peer speaks that does not speak AMQP 0-9-1.
 func spoken(header []byte) string {
 	switch {
-	case header[0] == 0x16:
+	case header[0] == tlsHandshakeRecord:
 		return " (TLS on a plain listener)"
 	case bytes.HasPrefix(header, []byte("GET ")), bytes.HasPrefix(header, []byte("POST")), bytes.HasPrefix(header, []byte("HEAD")):
 		return " (HTTP)"

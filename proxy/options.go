@@ -72,6 +72,7 @@ type Options struct {
 	// connection.open-ok. DrainTimeout bounds the wait for clients after the context of Run has ended. 0 = the default.
 	DialTimeout, HandshakeTimeout, DrainTimeout time.Duration
 	Log                                         *zap.Logger
+	Flags                                       bool // the options come from flags: what is to be changed is called by their names
 	Version                                     string
 	Ready                                       func(addrs []net.Addr) // called once, when every listener accepts; may be nil
 }

@@ -62,7 +62,7 @@ func TestFlagsToOptions(t *testing.T) {
 		Listeners: []proxy.Listener{{Address: ":5673"}}, Nodes: []proxy.Node{{Address: "localhost:5672"}},
 		ControlUsername: "guest", ControlPassword: "guest",
 		DialTimeout: 5 * time.Second, HandshakeTimeout: 10 * time.Second, DrainTimeout: 10 * time.Second,
-		Prefer: proxy.LeastConnections, Version: version(),
+		Prefer: proxy.LeastConnections, Version: version(), Flags: true,
 	}
 	with := func(change func(o *proxy.Options)) proxy.Options {
 		o := base

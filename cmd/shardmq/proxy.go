@@ -50,6 +50,7 @@ func (c *proxyCmd) Run(ctx context.Context, a *app) error {
 	}
 	running := live(loaded)
 	o := options(cfg, running, log)
+	o.Flags = c.Config == ""
 	if c.Config != "" {
 		stop := c.reloads(ctx, cfg, running, log, &o)
 		defer stop()
