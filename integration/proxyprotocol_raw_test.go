@@ -64,7 +64,7 @@ func TestHeadersOnTheWire(t *testing.T) {
 		v2[:12] + "\x31" + v2[13:] + amqp:  "the header is malformed",
 		v2[:14] + "\xff\xff" + v2[16:]:     "the header is too long",
 		"PROXY TCP4 " + string(body(1000)): "the header is too long",
-		believedHeader + believedHeader:    "a PROXY protocol header, which this listener does not take from this peer",
+		believedHeader + believedHeader:    "a second PROXY protocol header: there may be only one",
 	} {
 		_, open := saying(t, p.Addrs[0], sent)
 		require.False(t, open, "%q", head([]byte(sent), 40))
