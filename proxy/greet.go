@@ -45,11 +45,17 @@ func (s *session) greet() bool {
 		s.cause(err)
 		return false
 	}
+	if s.excess {
+		s.quiet()
+		s.srv.full()
+		s.turnAway(as, "shardmq has no room for more connections")
+		return false
+	}
 	in, n, err := s.srv.dial(s.ctx, as)
 	if err != nil {
 		s.cause(err)
 		s.srv.refused.Add(1)
-		s.turnAway(as)
+		s.turnAway(as, "shardmq cannot reach the broker")
 		return false
 	}
 	s.mu.Lock()
@@ -83,9 +89,9 @@ func spoken(header []byte) string {
 	return ""
 }
 
-// turnAway tells a client that no node can be reached. Clients show a close text only once they have sent start-ok, so the
+// turnAway tells a client why it cannot be served. Clients show a close text only once they have sent start-ok, so the
 // proxy gives them a start of its own first. Who could have logged in by EXTERNAL is offered it: some clients do not answer without.
-func (s *session) turnAway(as upstreamAs) {
+func (s *session) turnAway(as upstreamAs, text string) {
 	caps := frames.AppendBool(nil, "authentication_failure_close", true)
 	mechanisms := "PLAIN AMQPLAIN"
 	if as.client {
@@ -100,7 +106,7 @@ func (s *session) turnAway(as upstreamAs) {
 	if err := s.readMethod(); err != nil {
 		return
 	}
-	e := frames.Exception{Code: frames.ConnectionForced, Text: "shardmq cannot reach the broker"}
+	e := frames.Exception{Code: frames.ConnectionForced, Text: text}
 	if _, err := s.client.Write(frames.AppendMethod(nil, 0, &frames.ConnectionClose{ReplyCode: uint16(e.Code), ReplyText: e.ReplyText()})); err != nil {
 		return
 	}

@@ -131,6 +131,7 @@ func options(cfg *config.Config, running *certificates[*certs.Live], log *zap.Lo
 		DialTimeout:      cfg.Upstream.DialTimeout,
 		HandshakeTimeout: cfg.Proxy.HandshakeTimeout,
 		DrainTimeout:     cfg.Proxy.DrainTimeout,
+		MaxConnections:   cfg.Proxy.MaxConnections,
 		Log:              log,
 		Version:          version(),
 		Ready: func(addrs []net.Addr) {
