@@ -68,7 +68,7 @@ func (c *Conn) attachTo(ch *channel, o *op, k *consumer, r Answer, then func()) 
 	o.reply = func(f frames.Frame) Verdict {
 		var ok frames.BasicConsumeOk
 		if f.Method() == frames.BasicConsumeOkID && ok.Decode(f.Args()) == nil {
-			if a := c.attachmentOf(ch, []byte(ok.ConsumerTag)); a != nil {
+			if a := c.attachmentOf(ch, []byte(ok.ConsumerTag)); a != nil && !a.active {
 				a.active = true
 				c.attached(a, 1)
 			}
