@@ -115,6 +115,8 @@ func pseudoErrors(d *diff) {
 		&frames.ExchangeBind{Source: d.name("missing"), Destination: name},
 		&frames.ExchangeBind{Source: name, Destination: d.name("missing")},
 		&frames.BasicReject{DeliveryTag: 1},
+		&frames.QueueBind{Queue: name},
+		&frames.QueueUnbind{Queue: name, RoutingKey: "k"},
 	} {
 		end := k.refused(1, method(1, m))
 		if m.ID() == frames.ExchangeDeclareID { // the types differ

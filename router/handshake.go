@@ -98,6 +98,10 @@ func (c *Conn) brokerControl(f frames.Frame) Verdict {
 		c.leaveAll()
 		return Drop
 	case frames.ConnectionCloseOkID:
+		if c.Refusing() {
+			c.RefuseNow()
+			return Drop
+		}
 		c.state = connClosed
 	case frames.ConnectionBlockedID:
 		c.blocked = true

@@ -164,7 +164,11 @@ func (c *Conn) bind(ch *channel, f frames.Frame) Verdict {
 	if x == nil {
 		return v
 	}
-	if exchange != x.Name {
+	switch exchange {
+	case x.Name:
+	case "": // no queue may be bound there, in the broker's words
+		return c.refuse(ch, f, frames.AccessRefused, "operation not permitted on the default exchange")
+	default:
 		return c.refuse(ch, f, frames.PreconditionFailed, fmt.Sprintf("cannot bind pseudo-queue '%s' in vhost '%s' to exchange '%s': "+
 			"bind exchange '%s' to it with exchange.bind", x.Name, x.Vhost, exchange, x.Name))
 	}
