@@ -71,7 +71,7 @@ func TestStreamedBodyWithoutEnd(t *testing.T) {
 	client.write(sent)
 	require.Equal(t, sent, broker.read(len(sent)))
 	client.write(append([]byte{'!'}, pattern(100_000)...)) // unread octets must not make the end a reset
-	require.Equal(t, []byte{'!'}, broker.read(1)) // it is to refuse the frame
+	require.Equal(t, []byte{'!'}, broker.read(1))          // it is to refuse the frame
 	require.NoError(t, broker.Close())
 	require.EqualValues(t, frames.FrameError, expect(client, &frames.ConnectionClose{}).ReplyCode)
 	client.eof()
