@@ -92,7 +92,7 @@ func TestScenarioAlarmOrdered(t *testing.T) {
 // All consumers of an ordered exchange go and come back during an alarm, at both
 // proxies at once: all shards are consumed again, each by one.
 func TestScenarioAlarmOrderedRestart(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(restarts) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w, a, b := alarmWorld(t, seed)
 			w.run(w.now + w.some(8000))
