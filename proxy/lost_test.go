@@ -164,3 +164,22 @@ func TestUpstreamLostWhileClosing(t *testing.T) {
 	require.NoError(t, client.Close())
 	r.ended(1)
 }
+
+// RabbitMQ may close a connection and not wait for the answer, as when a virtual host is deleted: the client sees the end as soon as it has
+// confirmed, and not only when the proxy would wait no longer for that.
+func TestBrokerClosesAndGoes(t *testing.T) {
+	r := startRig(t, nil)
+	client, broker := r.openChannel(0)
+	broker.send(0, &frames.ConnectionClose{ReplyCode: uint16(frames.ConnectionForced), ReplyText: "CONNECTION_FORCED - vhost '/' is down"})
+	require.NoError(t, broker.Close())
+	s := r.session()
+	require.Eventually(t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.gone.broker
+	}, time.Minute, time.Millisecond)
+	confirmed := time.Now()
+	require.EqualValues(t, frames.ConnectionForced, closeOk(client).ReplyCode)
+	client.eof()
+	require.Less(t, time.Since(confirmed), closeOkWait)
+}

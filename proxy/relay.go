@@ -121,8 +121,9 @@ func (d *relay) settle(werr, fault error) (done bool, err error) {
 	if d.left == 0 {
 		s.yield(d.out)
 	}
-	// After a close of the client's or the broker's it is their part to end the TCP connections.
-	return s.rt.Closed() && s.rt.Raised() != nil, err
+	// After a close of the client's or the broker's it is their part to end the TCP connections, but for a broker that has ended its own
+	// without waiting for close-ok.
+	return s.rt.Closed() && (s.rt.Raised() != nil || s.gone.broker && d.out == &s.up), err
 }
 
 // decide walks the frames in data and returns how many octets are dealt with.
