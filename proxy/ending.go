@@ -49,10 +49,7 @@ func (s *session) clientEnded(d *relay, err error) {
 		s.up.dead = true // half a frame
 		s.yield(&s.up)
 	}
-	for s.rt.Holding() && !s.gone.broker && s.ctx.Err() == nil {
-		s.waiting = true
-		s.changed.Wait()
-	}
+	s.awaitHeld()
 	if malformed {
 		s.awaitRefusal()
 	}
@@ -75,6 +72,25 @@ func (s *session) clientEnded(d *relay, err error) {
 	}
 	closeWrite(s.broker)
 	_ = s.broker.SetReadDeadline(time.Now().Add(lingerWait))
+}
+
+// awaitHeld waits until what is held of a client that has gone is with the broker: not for ever for a broker that does not answer. mu is held.
+func (s *session) awaitHeld() {
+	if !s.rt.Holding() {
+		return
+	}
+	overdue := false
+	timer := time.AfterFunc(heldWait, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		overdue = true
+		s.changed.Broadcast()
+	})
+	defer timer.Stop()
+	for s.rt.Holding() && !(overdue && s.rt.Stuck()) && !s.gone.broker && s.ctx.Err() == nil {
+		s.waiting = true
+		s.changed.Wait()
+	}
 }
 
 // awaitRefusal waits until the broker has dealt with what the client sent before it sent rubbish, for as long as for a close-ok. mu is held.

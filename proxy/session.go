@@ -21,6 +21,9 @@ import (
 const (
 	closeOkWait = 5 * time.Second
 	lingerWait  = 2 * time.Second
+
+	// heldWait is longer than RabbitMQ takes to answer requests about the queues of a node that is down (70 s).
+	heldWait = 2 * time.Minute
 )
 
 // handshakeFrameMax bounds the client's frames until connection.tune-ok, in octets.

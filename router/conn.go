@@ -152,6 +152,16 @@ func (c *Conn) Holding() bool {
 	return false
 }
 
+// Stuck reports whether all that is held waits for the broker to answer what it was asked before, and for nothing that the proxy does.
+func (c *Conn) Stuck() bool {
+	for _, ch := range c.chans {
+		if ch != nil && (ch.op != nil || ch.shut != 0) {
+			return false
+		}
+	}
+	return c.holding > 0 && !c.blocked
+}
+
 // PendingUp and PendingDown tell how many octets of the router's own wait to be taken.
 func (c *Conn) PendingUp() int   { return len(c.up) }
 func (c *Conn) PendingDown() int { return len(c.down) }
