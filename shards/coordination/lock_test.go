@@ -192,3 +192,27 @@ func TestTakenInAnAlarmStaysTaken(t *testing.T) {
 	require.Equal(t, ours, r.granted("me", 5))
 	require.Empty(t, r.granted("b", 1))
 }
+
+// Nobody goes by the report of a proxy that may be taking shards by itself.
+func TestReportsOfLocalProxiesDoNotCount(t *testing.T) {
+	r := newCoreRig(t)
+	ballot := r.lead()
+	local := func(is bool) {
+		r.seq["b"]++
+		r.c.Receive(r.now, &Message{
+			Kind: ReportKind, From: "b", Seq: r.seq["b"], Promised: ballot, Applied: Stamp{ballot, r.c.known.Version}, Local: is,
+		})
+		r.take()
+		r.pass(500*time.Millisecond, true)
+	}
+	local(true)
+	require.NotContains(t, r.c.known.Proxies, "b")
+	local(false)
+	require.Contains(t, r.c.known.Proxies, "b")
+	r.pass(4*time.Second, false)
+	local(true)
+	local(true)
+	require.False(t, r.c.leading(), "it is waited for")
+	local(false)
+	require.True(t, r.c.leading())
+}

@@ -113,6 +113,17 @@ func TestGivenUpIsCountedOnAgain(t *testing.T) {
 	require.Equal(t, []string{"b", "me"}, sortedKeys(r.sent[StateKind].State.Proxies))
 }
 
+// One that a leader has not known before may have been given up by a former one.
+func TestNewcomersAreCountedOnLater(t *testing.T) {
+	r := newCoreRig(t)
+	ballot := r.lead()
+	r.report("c", ballot, 0)
+	r.pass(100*time.Millisecond, true)
+	require.NotContains(t, r.c.known.Proxies, "c")
+	r.report("c", ballot, r.c.known.Version)
+	require.Contains(t, r.c.known.Proxies, "c")
+}
+
 // One that was given up while reports are collected counts no earlier either.
 func TestGivenUpWhileCollecting(t *testing.T) {
 	r := newCoreRig(t)
