@@ -204,6 +204,47 @@ reply 1 0
 answer
 broker 0 connection.close reply-code=320 reply-text=gone
 comply 0 0
+`, `
+client 1 basic.consume queue=images consumer-tag=c
+answer
+answer
+reply 1 0
+reply 1 0
+reply 1 0
+deliver 1 0
+broker 1 basic.cancel consumer-tag=~0 no-wait
+answer
+answer
+reply 1 0
+deliver 1 1
+client 1 basic.recover-async requeue
+reply 1 0
+retarget
+`, `
+client 1 basic.consume queue=images consumer-tag=c
+answer
+answer
+client 1 channel.close reply-code=200
+reply 1 0
+reply 1 0
+reply 1 0
+reply 1 0
+`, `
+client 1 exchange.declare exchange=xs type=x-modulus-hash durable
+answer
+reply 1 0
+answer
+client 1 exchange.bind destination=xs source=xt
+reply 1 0
+client 1 queue.bind queue=xs exchange=xs
+answer
+client 1 exchange.delete exchange=xs
+reply 1 0
+answer
+client 1 basic.publish exchange=xs routing-key=a
+refuse
+comply 1 0
+reply 1 0
 `}
 
 func fuzzEvent(w []string) []byte {
@@ -225,6 +266,8 @@ func fuzzEvent(w []string) []byte {
 		return append(binary.BigEndian.AppendUint16(out, uint16(len(fr.Payload()))), fr.Payload()...)
 	case "answer":
 		return []byte{fuzzAnswer + byte(min(1, len(w)/3))}
+	case "refuse":
+		return []byte{fuzzRefuse}
 	case "reply", "deliver", "comply":
 		return []byte{map[string]byte{"reply": fuzzReply, "deliver": fuzzDeliver, "comply": fuzzComply}[w[0]], w[1][0] - '0', w[2][0] - '0'}
 	}
