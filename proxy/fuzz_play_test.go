@@ -137,6 +137,9 @@ func (p *play) check() {
 	if kept := p.s.rt.HeldBytes(); kept > 2*p.sent || kept > router.HeldLimit+largeBuffer {
 		p.t.Fatalf("%d octets held of %d", kept, p.sent)
 	}
+	if b := p.s.in.buf; b != nil && len(*b) > max(largeBuffer, 4*p.sent) {
+		p.t.Fatalf("a buffer of %d octets for %d", len(*b), p.sent)
+	}
 	if made := p.s.rt.PendingUp() + p.s.rt.PendingDown(); made > 1<<17+16*p.sent {
 		p.t.Fatalf("%d octets made for %d", made, p.sent)
 	}

@@ -108,10 +108,11 @@ func playSeeds() []playSeed {
 	rubbish := begin().publish(testExchange, 3).do(playClientOctets, 8, 1, 0, 1, 0, 0, 0, 9, 'x')
 	noEnd := begin().say(playClient, announcing(publish(1, "x", nil), 3)).do(playClientOctets, 11, 3, 0, 1, 0, 0, 0, 3, 'a', 'b', 'c', 0)
 	brokerRubbish := begin().publish("other", 3).do(playBrokerOctets, 8, 'H', 'T', 'T', 'P', '/', '1', '.', '1')
+	brokerBoasts := begin().do(playBrokerOctets, 8, 1, 0, 1, 0, 0xff, 0xff, 0xf0, 0)
 	alone := begin().do(playClientOctets, 8).do(frames.ProtocolHeader[:]...).client(0, startOk()).do(playComply, 0, 0)
 
 	var seeds []playSeed
-	for _, w := range []*playScript{publishing, consuming, moving, composing, delivering, blocking, rubbish, noEnd, brokerRubbish} {
+	for _, w := range []*playScript{publishing, consuming, moving, composing, delivering, blocking, rubbish, noEnd, brokerRubbish, brokerBoasts} {
 		for ending := range byte(playEndings) {
 			seeds = append(seeds, playSeed{playHandshake + ending*playEnding, w.b})
 		}

@@ -45,7 +45,7 @@ type relay struct {
 func (d *relay) run() error {
 	for first := len(d.in.unread()) > 0; ; first = false {
 		if !first {
-			if err := d.in.fill(d.need); err != nil {
+			if err := d.in.fill(min(d.need, largeBuffer)); err != nil { // more is made room for as it comes, whatever a head announces
 				return err
 			}
 		}
