@@ -152,10 +152,11 @@ func (c *Conn) Holding() bool {
 	return false
 }
 
-// Stuck reports whether all that is held waits for the broker to answer what it was asked before, and for nothing that the proxy does.
+// Stuck reports whether all that is held waits for the broker to answer what it was asked before, and for nothing that the proxy does and that
+// has a deadline.
 func (c *Conn) Stuck() bool {
 	for _, ch := range c.chans {
-		if ch != nil && (ch.op != nil || ch.shut != 0) {
+		if ch != nil && (ch.op != nil && ch.op.method != 0 || ch.shut != 0) {
 			return false
 		}
 	}
