@@ -174,6 +174,7 @@ func TestNothingLeaks(t *testing.T) {
 			r.write([]byte("no frame at all"))
 		case 2:
 			r.write(method(0, &frames.ConnectionClose{ReplyCode: 200, ReplyText: "bye"}))
+			require.NoError(t, r.conn.Close()) // else the broker waits half a minute for that
 		}
 		_ = rawTCP(t, p.URL).conn.Close() // a port probe
 	}
