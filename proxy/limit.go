@@ -65,7 +65,7 @@ func (s *server) full() {
 	s.mu.Lock()
 	s.crowd.untold++
 	n, now := s.crowd.untold, time.Now()
-	due := s.crowd.last.IsZero() || now.Sub(s.crowd.last) >= fullPause
+	due := now.Sub(s.crowd.last) >= fullPause
 	if due {
 		s.crowd = crowd{last: now}
 	}
