@@ -17,7 +17,11 @@ var nineHeader = [8]byte{'A', 'M', 'Q', 'P', 1, 1, 0, 9}
 
 // greet reads the client's protocol header, connects to a node and passes the header on. It reports whether the session can start.
 func (s *session) greet() bool {
-	_ = s.client.SetDeadline(s.started.Add(s.srv.o.HandshakeTimeout))
+	within := s.srv.o.HandshakeTimeout
+	if s.excess {
+		within = min(within, toldWithin)
+	}
+	_ = s.client.SetDeadline(s.started.Add(within))
 	if !s.originate() || !s.secure() {
 		return false
 	}

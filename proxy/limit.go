@@ -12,6 +12,8 @@ import (
 const (
 	// toldAtOnce is how many clients beyond the limit are told so at the same time. The rest of a flood just finds its connections closed.
 	toldAtOnce = 100
+	// toldWithin is what each of them has for its part. Silent ones must not keep health checks from being answered.
+	toldWithin = 3 * time.Second
 	// fullPause is the least time between two lines in the log about clients beyond the limit.
 	fullPause = 10 * time.Second
 	// ownFiles is how many descriptors are left for the proxy's own connections.

@@ -109,6 +109,15 @@ func TestLogOfAFlood(t *testing.T) {
 	})
 }
 
+// TestSilentBeyondTheLimit: who is beyond the limit and says nothing is not waited for as others are, so that those who are told make room
+// for health checks.
+func TestSilentBeyondTheLimit(t *testing.T) {
+	t.Parallel() // it takes the proxy's patience
+	r := startRig(t, func(o *Options) { o.MaxConnections, o.HandshakeTimeout = 1, time.Hour })
+	r.openChannel(0)
+	r.dial().eof()
+}
+
 // What is asked for may be more than the system gives.
 func TestLimitBeyondOpenFiles(t *testing.T) {
 	const text = "the limit on open files allows for fewer connections than max-connections"
