@@ -73,6 +73,7 @@ type Conn struct {
 
 	certificate Certificate
 	started     bool // the broker has sent connection.start
+	perConsumer bool // the broker has no limits for whole channels
 
 	limits   limits
 	clientCN bool              // client announced consumer_cancel_notify
