@@ -32,6 +32,8 @@ help: ## list the targets and variables
 	  AMQP_URL 'use this RabbitMQ for demo, test and bench instead of private ones' \
 	  RUN=REGEXP 'test: only tests that match' \
 	  RACE= 'test: without the race detector' \
+	  RANDOM_STEPS=100000 'test, test-matrix: how many random methods the proxy is compared with the broker by' \
+	  RANDOM_SEED=N 'test, test-matrix: which ones' \
 	  SOAK=5m 'test: how long consumers come and go, and a backlog of a million messages' \
 	  BENCH=REGEXP 'bench: only benchmarks that match' \
 	  FUZZTIME=30s 'fuzz: time for each target'
@@ -56,7 +58,7 @@ test: ## run all tests, with the race detector and real brokers; install what is
 	@AMQP_URL= $(DEPS) broker versions clients relay $(if $(RACE),race)
 	@$(MAKE) --no-print-directory check
 	@$(GO) build $(RACE) -o bin/test/shardmq ./cmd/shardmq
-	@$(if $(RACE),$(GO) test -run 'Allocate|Random' ./frames ./shards ./router ./proxy,:)
+	@$(if $(RACE),$(GO) test -run 'Allocate|Random|Simulation|AtEachStep|AlarmOrderedRestart' ./frames ./shards/... ./router ./proxy,:)
 	REQUIRE_BROKER=1 SHARDMQ_BINARY='$(CURDIR)/bin/test/shardmq' \
 	  $(GO) test $(RACE) -shuffle=on -timeout $(TIMEOUT) -run '$(RUN)' ./...
 

@@ -32,6 +32,9 @@ var (
 	connections = desc("connections", "Client connections there are now.")
 	accepted    = desc("connections_total", "Client connections accepted since the start.")
 	refused     = desc("connections_refused_total", "Client connections refused because no RabbitMQ node could be reached.")
+	limit       = desc("connections_limit", "Client connections there may be at the same time.")
+	turnedAway  = desc("connections_turned_away_total", "Client connections turned away because there were as many as there may be.")
+	accepting   = desc("accept_errors_total", "Failed attempts to accept a connection, for lack of file descriptors mostly.")
 
 	nodeUp          = desc("node_up", "Whether the proxy's control connections to the node stand (1) or not (0).", "node")
 	nodeConnections = desc("node_connections", "Client connections of this proxy to the node.", "node")
@@ -58,7 +61,7 @@ var (
 
 // all lists the descriptions, in the order of docs/metrics.md.
 var all = []metric{
-	buildInfo, connections, accepted, refused, nodeUp, nodeConnections, leader, led, term, proxies,
+	buildInfo, connections, accepted, refused, limit, turnedAway, accepting, nodeUp, nodeConnections, leader, led, term, proxies,
 	shardsThere, shardsLive, shardsUncovered, shardMoves, catchAll, generation, skew, differing, consumers, omitted, shardReady, shardConsumers,
 }
 
@@ -89,6 +92,9 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	e.gauge(connections, float64(s.Connections))
 	e.counter(accepted, float64(s.Accepted))
 	e.counter(refused, float64(s.Refused))
+	e.gauge(limit, float64(s.Limit))
+	e.counter(turnedAway, float64(s.TurnedAway))
+	e.counter(accepting, float64(s.AcceptErrors))
 	for _, n := range s.Nodes {
 		if n.Known {
 			e.gauge(nodeUp, truth(n.Up), n.Name)

@@ -40,7 +40,7 @@ func shard(i int, ready uint32, live bool) shards.ShardSnapshot {
 
 func full() *fake {
 	return &fake{status: Status{
-		Version: "v1", Connections: 3, Accepted: 8, Refused: 1,
+		Version: "v1", Connections: 3, Accepted: 8, Refused: 1, Limit: 9, TurnedAway: 2, AcceptErrors: 5,
 		Nodes: []Node{{Name: "rabbit@a", Up: true, Known: true, Connections: 3}, {Name: "b:5672"}},
 		Vhosts: []Vhost{{Name: "/", Coordination: coordination.Status{Leads: true, Leader: "p1", Term: 4, Proxies: []string{"p1", "p2"}},
 			Exchanges: []shards.ExchangeSnapshot{{Exchange: "images", Vhost: "/", Generation: 2, Consumers: 5, Moves: 6, Differing: 1, Unsharded: 7, Uncovered: []string{"sharding: images - rabbit@a - 1"},

@@ -23,8 +23,12 @@ type Status struct {
 	Connections int    // of clients, now
 	Accepted    uint64 // since the start
 	Refused     uint64 // of these, because no node could be reached
-	Nodes       []Node
-	Vhosts      []Vhost // with sharded exchanges, by name
+	Limit       int    // of connections at the same time
+	TurnedAway  uint64 // of those accepted, because of the limit
+	// AcceptErrors is how often accepting a connection has failed.
+	AcceptErrors uint64
+	Nodes        []Node
+	Vhosts       []Vhost // with sharded exchanges, by name
 }
 
 // Node is one RabbitMQ node.

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -64,6 +65,24 @@ func CheckManagement(text string) error {
 		return fmt.Errorf("has parameters after ? or #; give the management API's address alone, %s", form)
 	}
 	return nil
+}
+
+// CheckServerName checks the name that a server is asked for in TLS, and must prove: a host name or an IP address.
+func CheckServerName(name string) error {
+	if _, err := netip.ParseAddr(name); err == nil && !strings.Contains(name, "%") {
+		return nil
+	}
+	for label := range strings.SplitSeq(strings.TrimSuffix(name, "."), ".") {
+		if label == "" || label[0] == '-' || strings.ContainsFunc(label, notInHostName) {
+			return fmt.Errorf("is %q; give a host name alone, without a port, as it is in the certificate, e.g. rabbit.example", clip(name))
+		}
+	}
+	return nil
+}
+
+// notInHostName goes by what crypto/x509 compares with names in certificates; the underscore is not DNS's, but is used.
+func notInHostName(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 }
 
 func checkAddress(address, example string, leastPort int, needHost bool) error {

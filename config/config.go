@@ -145,10 +145,11 @@ type Control struct {
 	Password Secret
 }
 
-// Proxy holds the time limits of client connections.
+// Proxy holds the limits of client connections.
 type Proxy struct {
 	HandshakeTimeout time.Duration
 	DrainTimeout     time.Duration
+	MaxConnections   int // 0 = as many as open files allow for
 }
 
 // Log says what is logged and how. Both fields are empty if the file does not

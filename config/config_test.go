@@ -94,7 +94,7 @@ func TestFullFile(t *testing.T) {
 			Control:     Control{"shardmq", "p$$w${HOST}: {x}"},
 			DialTimeout: 2 * time.Second,
 		},
-		Proxy: Proxy{3500 * time.Millisecond, time.Minute},
+		Proxy: Proxy{3500 * time.Millisecond, time.Minute, 10_000},
 		Admin: Admin{"127.0.0.1:15673"},
 		Log:   Log{"debug", "json"},
 	}, c)

@@ -4,10 +4,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/shardmq/shardmq/config/certs/certtest"
 )
@@ -84,6 +86,64 @@ func TestSuspiciousProxyProtocolAndIdentities(t *testing.T) {
 		require.Len(t, c.Warnings, 1, text)
 		require.Contains(t, c.Warnings[0].String(), warning)
 	}
+}
+
+// Networks that are everybody only together are told apart from such that leave somebody out.
+func TestTrustedByEverybody(t *testing.T) {
+	dir := identityDir(t)
+	for text, warning := range map[string]string{
+		`[0.0.0.0/1, 128.0.0.0/1]`:                          "listeners[0].proxy-protocol.trusted: trusts everybody, for together the networks are 0.0.0.0/0: any client may say",
+		`["::/1", "8000::/1"]`:                              "listeners[0].proxy-protocol.trusted: trusts everybody, for together the networks are ::/0: any client may say",
+		`[192.0.0.0/2, 10.0.0.0/8, 0.0.0.0/1, 128.0.0.0/2]`: "trusts everybody",
+		`[0.0.0.0/0, 128.0.0.0/1, 0.0.0.0/1]`:               "listeners[0].proxy-protocol.trusted[0]: trusts everybody: any client",
+		`[0.0.0.0/1, "8000::/1"]`:                           "",
+		`[0.0.0.0/1, 128.0.0.0/2, 192.0.0.0/3]`:             "",
+		`[255.255.255.255, 0.0.0.0, "::", "::1"]`:           "",
+	} {
+		c := parseIn(t, dir, strings.Replace(identityFile, `[10.0.0.0/8, "2001:db8::1"]`, text, 1))
+		if warning == "" {
+			require.Empty(t, c.Warnings, text)
+			continue
+		}
+		require.Len(t, c.Warnings, 1, text)
+		require.Contains(t, c.Warnings[0].String(), warning)
+	}
+}
+
+// Networks cover a network if, and only if, no address is left out.
+func TestCovered(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		// All are in 10.0.0.0/28, which has 16 addresses.
+		networks := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) netip.Prefix {
+			ip := netip.AddrFrom4([4]byte{10, 0, 0, byte(rapid.IntRange(0, 15).Draw(t, "address"))})
+			return netip.PrefixFrom(ip, rapid.IntRange(29, 32).Draw(t, "bits")).Masked()
+		}), 0, 20).Draw(t, "networks")
+		all := true
+		for i := range byte(16) {
+			all = all && slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(netip.AddrFrom4([4]byte{10, 0, 0, i})) })
+		}
+		require.Equal(t, all, covered(netip.MustParsePrefix("10.0.0.0/28"), networks))
+	})
+}
+
+// A certificate must not have the choice of two identities.
+func TestIdentitiesThatOneCertificateFits(t *testing.T) {
+	dir := identityDir(t)
+	parse := func(first, second string) error {
+		text := strings.Replace(identityFile, "common-name: app1", first, 1)
+		text = strings.Replace(text, "name: app2, cert", "name: app2, "+second+", cert", 1)
+		_, err := Parse(filepath.Join(dir, "shardmq.yaml"), []byte(text), os.LookupEnv)
+		return err
+	}
+	const remedy = "; one certificate would fit both: go by common-name, or by subject, in both"
+	file := filepath.Join(dir, "shardmq.yaml")
+	require.EqualError(t, parse("common-name: app1", `subject: "CN=app1,O=Example"`),
+		file+`:14: upstream.tls.identities[1].subject: has the common name "app1", as on line 13 (upstream.tls.identities[0].common-name)`+remedy)
+	require.EqualError(t, parse(`subject: "CN=app1,O=Example"`, "common-name: app1"),
+		file+`:14: upstream.tls.identities[1].common-name: is "app1", as in the subject on line 13 (upstream.tls.identities[0].subject)`+remedy)
+	require.NoError(t, parse(`subject: "CN=app1,O=Example"`, `subject: "CN=app1"`))
+	require.NoError(t, parse(`subject: "CN=app1,CN=x"`, "common-name: app1"), "of two common names none counts")
+	require.NoError(t, parse(`subject: "O=Example"`, "common-name: app1"))
 }
 
 func TestReloadOfIdentities(t *testing.T) {

@@ -17,6 +17,7 @@ func schema(c *Config) object {
 			{"proxy", "", object{fields: []field{
 				{"handshake-timeout", DefaultHandshakeTimeout.String(), duration(&c.Proxy.HandshakeTimeout)},
 				{"drain-timeout", DefaultDrainTimeout.String(), duration(&c.Proxy.DrainTimeout)},
+				{"max-connections", "as many as open files allow for", whole(1, 1_000_000, &c.Proxy.MaxConnections)},
 			}}},
 			{"policies", "none", policies(c)},
 			{"admin", "", admin(&c.Admin)},

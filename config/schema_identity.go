@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/shardmq/shardmq/config/certs"
@@ -57,6 +58,7 @@ func (i *Identity) setSubject(v string) (err error) {
 // checkIdentities looks whether identities and listeners go together.
 func (p *parser) checkIdentities(c *Config) {
 	var names, commonNames, subjects unique
+	fits := map[string]kinds{} // by common name
 	asked, verified := map[string]bool{}, false
 	for i, l := range c.Listeners {
 		verified = verified || l.TLS != nil && l.TLS.ClientCA != ""
@@ -71,10 +73,38 @@ func (p *parser) checkIdentities(c *Config) {
 		names.add(p, path+".name", each.Name, "give each identity a name of its own")
 		commonNames.add(p, path+".common-name", each.CommonName, "a client can have one identity only")
 		subjects.add(p, path+".subject", each.Subject.String(), "a client can have one identity only")
+		p.checkKinds(fits, path, each)
 		if !asked[each.Name] && (!verified || each.CommonName == "" && each.Subject == certs.Subject{}) {
 			p.warnAt(path, "is used by nobody: no listener names it, and no client can show a certificate for it; "+
 				"set listeners[].identity, or listeners[].tls.client-ca and the identity's common-name")
 		}
+	}
+}
+
+// kinds are where a common name stands first: as one, and in a subject.
+type kinds struct{ name, subject string }
+
+// checkKinds reports an identity by common name and one by subject that one certificate would fit.
+func (p *parser) checkKinds(all map[string]kinds, path string, each Identity) {
+	const remedy = "one certificate would fit both: go by common-name, or by subject, in both"
+	if each.CommonName != "" && each.Subject != (certs.Subject{}) {
+		return // reported already
+	}
+	if name := each.CommonName; name != "" {
+		k := all[name]
+		k.name = cmp.Or(k.name, path+".common-name")
+		if k.subject != "" {
+			p.faultAt(path+".common-name", "is %q, as in the subject on line %d (%s); %s", name, p.line(k.subject), k.subject, remedy)
+		}
+		all[name] = k
+	}
+	if name := each.Subject.CommonName(); name != "" {
+		k := all[name]
+		k.subject = cmp.Or(k.subject, path+".subject")
+		if k.name != "" {
+			p.faultAt(path+".subject", "has the common name %q, as on line %d (%s); %s", name, p.line(k.name), k.name, remedy)
+		}
+		all[name] = k
 	}
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -22,11 +23,40 @@ func proxyProtocol(dst **ProxyProtocol) object {
 			pp.Optional = !needed
 			for i, prefix := range pp.Trusted {
 				if prefix.Bits() == 0 {
-					p.warnAt(fmt.Sprintf("%s[%d]", at.key("trusted"), i), "trusts everybody: any client may say that it has another address; list the balancers only")
+					p.warnAt(fmt.Sprintf("%s[%d]", at.key("trusted"), i), "trusts everybody: "+trustingAll)
+				}
+			}
+			for _, family := range []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)} {
+				if !slices.Contains(pp.Trusted, family) && covered(family, pp.Trusted) {
+					p.warnAt(at.key("trusted"), "trusts everybody, for together the networks are %s: %s", family, trustingAll)
 				}
 			}
 		},
 	}
+}
+
+const trustingAll = "any client may say that it has another address; list the balancers only"
+
+// covered reports whether every address of a network is in one of others.
+func covered(whole netip.Prefix, by []netip.Prefix) bool {
+	var inside []netip.Prefix
+	for _, each := range by {
+		switch {
+		case !each.Overlaps(whole):
+		case each.Bits() <= whole.Bits():
+			return true
+		default:
+			inside = append(inside, each)
+		}
+	}
+	if inside == nil {
+		return false
+	}
+	first := netip.PrefixFrom(whole.Addr(), whole.Bits()+1)
+	octets := whole.Addr().AsSlice()
+	octets[whole.Bits()/8] |= 0x80 >> (whole.Bits() % 8)
+	second, _ := netip.AddrFromSlice(octets)
+	return covered(first, inside) && covered(netip.PrefixFrom(second, whole.Bits()+1), inside)
 }
 
 // network is an IP address or a network, added to a list.

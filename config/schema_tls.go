@@ -48,7 +48,7 @@ func upstreamTLS(dst **certs.ClientOptions, all *[]Identity) object {
 			{"ca", "whom the system trusts", pemFile("the path of a PEM file with CA certificates", &o.CA)},
 			{"cert", "", pemFile("the path of a PEM file with a certificate", &o.Cert)},
 			{"key", "", pemFile("the path of a PEM file with the certificate's key", &o.Key)},
-			{"server-name", "the host of the node's address", filled("a host name, as it is in the nodes' certificates", &o.ServerName)},
+			{"server-name", "the host of the node's address", serverName(&o.ServerName)},
 			{"verify", "true", truth(&verify)},
 			{"min-version", "1.2", tlsVersion(&o.MinVersion)},
 			{"identities", "none", identities(all)},
@@ -87,6 +87,18 @@ func pemFile(want string, dst *string) scalar {
 		*dst = v
 		return nil
 	}}
+}
+
+// serverName is a name that servers are asked for.
+func serverName(dst *string) scalar {
+	const want = "a host name, as it is in the nodes' certificates"
+	return text(want, func(v string) error {
+		if v == "" {
+			return fmt.Errorf("is empty; give %s", want)
+		}
+		*dst = v
+		return CheckServerName(v)
+	})
 }
 
 // tlsVersion is a version of TLS, which YAML takes for a number.

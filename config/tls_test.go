@@ -65,6 +65,19 @@ func TestNodesWithTLS(t *testing.T) {
 	}
 }
 
+// What certificates cannot be for is no name to ask for.
+func TestServerNames(t *testing.T) {
+	for _, good := range []string{"a", "rabbit.example", "Rabbit-1.Example.", "_rabbit.example", "10.0.0.1", "::1", "2001:db8::1"} {
+		require.NoError(t, CheckServerName(good), good)
+	}
+	for _, bad := range []string{"a:1", "rabbit.example:5671", "[::1]", "[::1]:5671", "fe80::1%eth0", "amqps://a", "*.example", "a b", "a/b", "a..b", ".", "-a",
+		"räbbit.example", "a@b"} {
+		require.ErrorContains(t, CheckServerName(bad), "is \""+bad+"\"; give a host name alone, without a port, as it is in the certificate, e.g. rabbit.example")
+	}
+	_, err := Parse("f.yaml", []byte(`upstream: {nodes: [{address: "amqps://a"}], tls: {server-name: "a:1"}}`), os.LookupEnv)
+	require.EqualError(t, err, `f.yaml:1: upstream.tls.server-name: is "a:1"; give a host name alone, without a port, as it is in the certificate, e.g. rabbit.example`)
+}
+
 // Problems and warnings of certificates stand where the file is named.
 func TestCertificatesAreChecked(t *testing.T) {
 	dir := identityDir(t)

@@ -23,6 +23,21 @@ func (h Head) fault(frameMax uint32) error {
 	return unreadable(h.Type, 0, nil, why)
 }
 
+// Unreadable says why the frame at the start of b, which Head.Check has refused, is none; all of b's head must be there. Of a frame that is there
+// as a whole RabbitMQ looks at the end octet before the type, and shows the payload.
+func Unreadable(b []byte, frameMax uint32) error {
+	h := ParseHead(b)
+	size := uint64(h.Size) + Overhead
+	if uint64(len(b)) < size || frameMax > 0 && h.Size > frameMax {
+		return h.fault(frameMax)
+	}
+	payload := b[HeadSize : size-1]
+	if end := b[size-1]; end != End {
+		return WrongEnd(h.Type, h.Size, payload, end)
+	}
+	return unreadable(h.Type, h.Size, payload, "unknown_frame")
+}
+
 // WrongEnd is the *Exception for a frame of that type and payload size whose end octet is another one. payload is what there is of the
 // payload, of which the first 16 octets count.
 func WrongEnd(typ byte, size uint32, payload []byte, end byte) error {

@@ -153,6 +153,7 @@ func FuzzTable(f *testing.F) {
 		}
 	}
 	f.Add([]byte{0, 'F', 0, 0, 0, 6, 0, 'F', 0, 0, 0, 0}, "")
+	f.Add([]byte(frames.AppendField(frames.AppendString(nil, "a", "b"), "BCC", 'A', array(text("k"), "t\x01"))), "BCC")
 	f.Fuzz(func(t *testing.T, b []byte, name string) {
 		tab := frames.Table(b)
 		var again frames.Table
@@ -187,6 +188,14 @@ func FuzzTable(f *testing.F) {
 			require.NoError(t, without.Valid())
 			ok := tab.RoutingKeys(name, func([]byte) bool { return true })
 			require.Equal(t, !want || kinds[name] == 'A', ok)
+			var others frames.Table
+			require.NoError(t, tab.Each(func(n []byte, kind byte, value []byte) bool {
+				if string(n) != name {
+					others = frames.AppendField(others, string(n), kind, value)
+				}
+				return true
+			}))
+			require.Equal(t, string(others), string(without))
 		}
 	})
 }
@@ -220,38 +229,33 @@ func FuzzContentHeader(f *testing.F) {
 			require.Equal(t, want, string(got))
 		}
 		require.Equal(t, payload, p.payload())
+		checkRestored(t, p, true)
+		checkRestored(t, p, false)
 	})
 }
 
-// FuzzAppendHeaderBCC: see checkBCCEdit.
-func FuzzAppendHeaderBCC(f *testing.F) {
-	for _, fr := range recorded(f) {
-		if fr.Type() == frames.TypeHeader {
-			f.Add(fr.Payload(), "shardmq:0123456789abcdef", "")
-		}
+// checkRestored: of a header that nothing but the broker has touched, only an empty table and a marker go.
+func checkRestored(t *testing.T, p props, dropEmpty bool) {
+	f := p.frame()
+	out, changed := frames.AppendHeaderRestored([]byte("before"), f, dropEmpty)
+	require.True(t, bytes.HasPrefix(out, []byte("before")))
+	if !changed {
+		require.Len(t, out, len("before"))
+		return
 	}
-	two := frames.AppendField(frames.AppendField(nil, "BCC", 'A', array(text("a"))), "BCC", 'A', array("V"))
-	f.Add(withHeaders(two).Payload(), "", "k")
-	f.Add(withHeaders(frames.AppendString(two, "CC", "x")).Payload(), "", "k")
-	f.Add(props{more: []uint16{2, 0}}.payload(), "a", "b")
-	f.Fuzz(func(t *testing.T, payload []byte, first, second string) {
-		fr := frames.Frame(frames.AppendFrame(nil, frames.TypeHeader, 3, payload))
-		checkBCCEdit(t, fr, first, second)
-		out, changed := frames.AppendHeaderBCC(nil, fr, first)
-		if !changed {
-			return
-		}
-		// Adding one after the other is adding both.
-		both, changed := frames.AppendHeaderBCC(nil, fr, first, second)
-		require.True(t, changed)
-		out, changed = frames.AppendHeaderBCC(nil, out, second)
-		require.True(t, changed)
-		bare := func(b []byte) []byte {
-			if r, changed := frames.AppendHeaderRestored(nil, b, false); changed {
-				return r
-			}
-			return b
-		}
-		require.Equal(t, bare(both), bare(out))
-	})
+	restored, err := frames.Next(out[len("before"):], 0)
+	require.NoError(t, err)
+	require.Len(t, restored, len(out)-len("before"))
+	require.Less(t, len(restored), len(f))
+	now, whole := parseProps(restored.Payload())
+	require.True(t, whole)
+	was, is := frames.Table(p.values[frames.FlagHeaders]), frames.Table(now.values[frames.FlagHeaders])
+	_, still := now.values[frames.FlagHeaders]
+	require.Equal(t, len(was) > 0, still)
+	if still {
+		require.Equal(t, string(was.Without(frames.EmptyMarker)), string(is.Without(frames.EmptyMarker)))
+		require.Len(t, is, len(was)-1-len(frames.EmptyMarker)-1)
+	} else {
+		require.True(t, dropEmpty)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,19 +123,30 @@ func (b *matrixBroker) url(t *testing.T, c matrixClient, w way) string {
 	return withVhost(t, withUser(t, "amqp://"+address, c.user(), "secret"), matrixVhosts[w])
 }
 
-// session runs a client's session and returns what it printed. When the session waits for it, its connections are closed.
+// session runs a client's session one way and returns what it printed. When the session waits for it, its connections are closed.
 func (m *matrix) session(t *testing.T, b *matrixBroker, c matrixClient, w way, command []string) string {
+	t.Helper()
+	kind := "fanout"
+	if w == sharded || w == placed {
+		kind = modulusHash
+	}
+	said := m.run(t, command, []string{b.url(t, c, w), c.queue(), c.queue(), kind}, func(what string) {
+		if err := b.closeAll(c, w); err != nil || what != "reconnect" {
+			t.Errorf("waits for %s; close the connections of %s: %v", what, c.name, err)
+		}
+	})
+	b.requireQueues(t, c, w)
+	return said
+}
+
+// run runs a program to its end and returns what it printed. When it says "wait WHAT", that is done for it and it gets a line to read.
+func (m *matrix) run(t *testing.T, command, args []string, do func(what string)) string {
 	t.Helper()
 	m.slots <- struct{}{}
 	defer func() { <-m.slots }()
 	ctx, cancel := context.WithTimeout(t.Context(), clientPatience)
 	defer cancel()
-	kind := "fanout"
-	if w == sharded || w == placed {
-		kind = modulusHash
-	}
-	args := append(command[1:len(command):len(command)], b.url(t, c, w), c.queue(), c.queue(), kind)
-	cmd := exec.CommandContext(ctx, command[0], args...)
+	cmd := exec.CommandContext(ctx, command[0], slices.Concat(command[1:], args)...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 	cmd.WaitDelay = time.Second
 	var errOut, said bytes.Buffer
@@ -146,14 +158,30 @@ func (m *matrix) session(t *testing.T, b *matrixBroker, c matrixClient, w way, c
 	require.NoError(t, cmd.Start(), "it is needed: integration/scripts/install-deps.sh clients")
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		fmt.Fprintln(&said, lines.Text())
-		if lines.Text() != "wait reconnect" {
-			continue
+		if what, waits := strings.CutPrefix(lines.Text(), "wait "); waits {
+			do(what)
+			_, _ = io.WriteString(in, "done\n") // it may have ended
 		}
-		if err := b.closeAll(c, w); err != nil {
-			t.Errorf("close the connections of %s: %v", c.name, err)
-		}
-		_, _ = io.WriteString(in, "closed\n") // it may have ended
 	}
 	require.NoError(t, cmd.Wait(), "%q\nprinted:\n%s\nerrors:\n%s", cmd.Args, said.String(), lastLines(errOut.String(), 30))
 	return said.String()
+}
+
+// requireQueues requires the client's queue to be what the way says: shards, and no queue of that name, or that queue alone.
+func (b *matrixBroker) requireQueues(t *testing.T, c matrixClient, w way) {
+	t.Helper()
+	out, err := b.node.Ctl(t.Context(), "eval", fmt.Sprintf(`begin
+		Plain = <<%q>>, Shard = <<"sharding: ", Plain/binary, " - ">>,
+		Names = [element(4, amqqueue:get_name(Q)) || Q <- rabbit_amqqueue:list(<<%q>>)],
+		[binary_to_list(N) || N <- Names, N =:= Plain orelse string:prefix(N, Shard) =/= nomatch] end.`, c.queue(), matrixVhosts[w]))
+	require.NoError(t, err)
+	e := env{broker: b.node}
+	want := []string{c.queue()}
+	if w == sharded || w == placed {
+		want = e.shards(c.queue(), 4)
+	}
+	for _, name := range want {
+		require.Contains(t, out, `"`+name+`"`)
+	}
+	require.Equal(t, 2*len(want), strings.Count(out, `"`), "queues: %s", out)
 }

@@ -54,7 +54,8 @@ const tableHead = `# Clients
 
 Written by ` + "`make clients-table`" + ` from a run of ` + "`TestClients`" + `, which fails when this is not what it sees. Each library, as it is packaged, goes through the same session
 (` + "`integration/clients`" + `): declares an exchange, a queue and a binding; publishes with confirms; consumes with a prefetch of 10, acknowledges, puts a message back and
-drops it; gets until there is nothing; asks and answers; is refused a passive declare (404) and goes on; has its connection closed by the broker (320), connects again and goes on.
+drops it (py-amqp, kombu, Celery and AnyEvent::RabbitMQ by ` + "`basic.reject`" + `, which is what they have); gets until there is nothing; asks and answers; is refused a passive declare (404) and goes on;
+has its connection closed by the broker (320), connects again and goes on.
 
 What a session sees, texts of errors included, is the same in each of these ways:
 
@@ -95,5 +96,22 @@ func (m *matrix) table() string {
 		}
 		rows.WriteString("\n")
 	}
-	return tableHead + rows.String() + "\nWhat is not applicable:\n\n" + notes.String()
+	return tableHead + rows.String() + "\nWhat is not applicable:\n\n" + notes.String() + afterRestart()
+}
+
+// afterRestart is what the table's document says of TestClientsAfterRestart.
+func afterRestart() string {
+	var names [2][]string
+	for _, c := range matrixClients {
+		if alone, can := restartClients[c.name]; can {
+			i := map[bool]int{true: 0, false: 1}[alone]
+			names[i] = append(names[i], c.name)
+		}
+	}
+	return fmt.Sprintf(`
+## When the proxy ends
+
+`+"`TestClientsAfterRestart`"+` ends the proxy under a client (SIGTERM), publishes, and starts another proxy at the same address. The client gets 320, as from a broker that shuts down, comes back and gets
+what was published meanwhile, from a queue and from a pseudo-queue. %s do so by themselves; with %s that is the program's to do, and the session does it.
+`, strings.Join(names[0], ", "), strings.Join(names[1], ", "))
 }

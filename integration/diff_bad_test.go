@@ -3,6 +3,7 @@ package integration
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/stretchr/testify/require"
 
@@ -144,6 +145,24 @@ var diffBadInput = map[string]func(*diff){
 		d.endAll()
 		d.instead(hungUpFor)
 	},
+	"requests before a bad frame": badAfterRequests,
+}
+
+// badAfterRequests: what came before octets that cannot be read is carried out and answered before the connection is closed.
+func badAfterRequests(d *diff) {
+	var before []byte
+	for i := range 20 {
+		before = append(before, method(1, &frames.QueueDeclare{Queue: d.name("before" + strconv.Itoa(i))})...)
+	}
+	for name, octets := range map[string][]byte{
+		"wrong end octet":           {1, 0, 1, 0, 0, 0, 5, 0, 20, 0, 20, 1, 0xcd},
+		"wrong end octet of a body": append(half(1), 3, 0, 1, 0, 0, 0, 1, 'x', 0),
+		"unknown frame type":        {5, 0, 1, 0, 0, 0, 1, 'x', frames.End},
+		"frame above frame_max":     {3, 0, 1, 0, 2, 0, 0},
+	} {
+		d.sayLast(name, before, octets)
+	}
+	d.endAll()
 }
 
 // hungUpFor is what RabbitMQ ends the connection for without a word: to the proxy it has lost the broker, and it tells the client so,
@@ -199,6 +218,7 @@ func badFrames(d *diff) map[string][]byte {
 	}
 	return map[string][]byte{
 		"unknown frame type":                {5, 0, 1, 0, 0, 0, 0, frames.End},
+		"unknown type and a payload":        {5, 0, 1, 0, 0, 0, 2, 'x', 0, frames.End},
 		"frame type 0":                      {0, 0, 1, 0, 0, 0, 0, frames.End},
 		"wrong end octet":                   {1, 0, 1, 0, 0, 0, 5, 0, 20, 0, 20, 1, 0xcd},
 		"wrong end octet of a body":         slices.Concat(publish, headerFrame(1, 1, 0, nil), []byte{3, 0, 1, 0, 0, 0, 1, 'x', 0}),

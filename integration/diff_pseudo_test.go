@@ -24,6 +24,8 @@ var diffPseudo = map[string]func(*diff){
 	"transactions":            pseudoTransactions,
 	"redelivery":              pseudoRedelivery,
 	"prefetch":                pseudoPrefetch,
+	"limits of a channel":     pseudoWindows,
+	"a burst with an error":   pseudoBurst,
 	"default exchange":        pseudoDefault,
 	"fed by another exchange": pseudoFed,
 	"bad frames":              pseudoBadFrames,
@@ -115,6 +117,8 @@ func pseudoErrors(d *diff) {
 		&frames.ExchangeBind{Source: d.name("missing"), Destination: name},
 		&frames.ExchangeBind{Source: name, Destination: d.name("missing")},
 		&frames.BasicReject{DeliveryTag: 1},
+		&frames.QueueBind{Queue: name},
+		&frames.QueueUnbind{Queue: name, RoutingKey: "k"},
 	} {
 		end := k.refused(1, method(1, m))
 		if m.ID() == frames.ExchangeDeclareID { // the types differ
@@ -232,5 +236,16 @@ func pseudoNoWait(d *diff) {
 	k.seen[1] = k.seen[1][:len(k.seen[1])-2] // the types differ
 	k.write(method(1, &frames.ExchangeDelete{Exchange: name, NoWait: true}))
 	k.refused(1, method(1, &frames.ExchangeDeclare{Exchange: name, Passive: true}))
+	k.bye()
+}
+
+// pseudoBurst: what comes behind a request for which the channel is closed is not looked at any more, queues without a name included.
+func pseudoBurst(d *diff) {
+	k := d.talk("client")
+	name := d.pseudo(k, "burst")
+	k.refused(1, method(1, &frames.QueueDeclare{Passive: true}), method(1, &frames.BasicGet{}), method(1, &frames.QueuePurge{}), method(1, &frames.BasicConsume{ConsumerTag: "c"}),
+		method(1, &frames.BasicCancel{ConsumerTag: "c"}), method(1, &frames.QueueBind{Exchange: name}), method(1, &frames.QueueUnbind{Exchange: name}), message(1, name, "k", "lost"),
+		method(1, &frames.BasicGet{}))
+	k.ask1(&frames.QueueDeclare{Queue: name, Durable: true}, &frames.BasicGet{})
 	k.bye()
 }

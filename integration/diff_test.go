@@ -80,8 +80,8 @@ func startDiff(t *testing.T, version string) *diffBroker {
 	}
 	for way, policies := range policies {
 		e := &env{t: t, broker: node, vhost: way.vhost(), url: node.URL + "/" + way.vhost()}
-		// A broker that is busy with all of this may take its time to accept.
-		config := strings.Replace(e.config(node.Addr, policies), "dial-timeout: 2s", "dial-timeout: 30s", 1)
+		// A broker that is busy with all of this may take its time to accept, and to say what it is called.
+		config := strings.NewReplacer("dial-timeout: 2s", "dial-timeout: 30s", "{address:", fmt.Sprintf("{name: %q, address:", node.Name)).Replace(e.config(node.Addr, policies))
 		b.at[way] = withVhost(t, e.start(rig.ProxyOptions{Upstream: e.url, Config: config}).URL, way.vhost())
 	}
 	ch := open(t, b.at[sharded])

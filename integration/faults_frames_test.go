@@ -17,9 +17,11 @@ func TestBadFrames(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	images := e.name("images")
-	p := e.proxy(map[string]int{images: 4})
+	p := e.proxy(map[string]int{images: 4}, "--admin", "127.0.0.1:0")
 	neighbour := confirming(t, p.URL)
 	declareSharded(t, neighbour, images)
+	publish(t, neighbour, images, "k", text("before"))
+	defer leavesNothing(t, p)()
 	publishTo := method(1, &frames.BasicPublish{Exchange: images, RoutingKey: "k"})
 	for name, test := range map[string]struct {
 		said  []byte
@@ -57,7 +59,8 @@ func TestBadFrames(t *testing.T) {
 // TestBadTuneOk: a tune-ok above what was offered is not allowed.
 func TestBadTuneOk(t *testing.T) {
 	t.Parallel()
-	p := newEnv(t).proxy(nil)
+	p := newEnv(t).proxy(nil, "--admin", "127.0.0.1:0")
+	defer leavesNothing(t, p)()
 	for name, adjust := range map[string]func(offered frames.ConnectionTune, ok *frames.ConnectionTuneOk){
 		"frame-max": func(offered frames.ConnectionTune, ok *frames.ConnectionTuneOk) { ok.FrameMax = offered.FrameMax + 1 },
 		"channel-max": func(offered frames.ConnectionTune, ok *frames.ConnectionTuneOk) {
@@ -85,7 +88,10 @@ func TestBadTuneOk(t *testing.T) {
 func TestBrokerHangsUp(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	p := e.proxy(map[string]int{e.name("images"): 4})
+	images := e.name("images")
+	p := e.proxy(map[string]int{images: 4}, "--admin", "127.0.0.1:0")
+	declareSharded(t, open(t, p.URL), images)
+	defer leavesNothing(t, p)()
 	for name, said := range map[string][]byte{
 		"unknown method": frames.AppendFrame(nil, frames.TypeMethod, 1, []byte{0, 60, 0, 99}),
 		"unknown class":  frames.AppendFrame(nil, frames.TypeMethod, 1, []byte{0, 99, 0, 10}),

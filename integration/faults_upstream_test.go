@@ -2,6 +2,7 @@ package integration
 
 import (
 	"net"
+	"strings"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -87,20 +88,22 @@ func TestBrokerClosesConnection(t *testing.T) {
 	t.Parallel()
 	e := newCtlEnv(t)
 	p := e.proxy(nil)
-	conn := dial(t, withUserOf(t, e, p.URL))
+	url, user := withUserOf(t, e, p.URL)
+	conn := dial(t, url)
 	end := conn.NotifyClose(make(chan *amqp.Error, 1))
-	e.ctl("close_all_user_connections", "closing", "time for tea")
+	e.ctl("close_all_user_connections", user, "time for tea")
 	err := closed(t, end)
 	require.Equal(t, amqp.ConnectionForced, err.Code)
 	require.Contains(t, err.Reason, "time for tea")
 }
 
-// withUserOf makes a user of the test's own, "closing", with all rights in its vhost.
-func withUserOf(t *testing.T, e *env, url string) string {
+// withUserOf makes a user of the test's own, with all rights in its vhost.
+func withUserOf(t *testing.T, e *env, url string) (address, user string) {
 	t.Helper()
-	e.ctl("add_user", "closing", "secret")
-	e.ctl("set_permissions", "-p", e.vhost, "closing", ".*", ".*", ".*")
-	return withUser(t, url, "closing", "secret")
+	user = "closing-" + strings.Trim(e.vhost, "/")
+	e.ctl("add_user", user, "secret")
+	e.ctl("set_permissions", "-p", e.vhost, user, ".*", ".*", ".*")
+	return withUser(t, url, user, "secret"), user
 }
 
 // TestClientVanishes: when a client's connection breaks, in the middle of a message too, the broker's side is closed,

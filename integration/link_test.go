@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"sync"
@@ -19,7 +20,8 @@ type link struct {
 	changed  *sync.Cond
 	listener net.Listener
 	conns    map[net.Conn]bool
-	held     bool // nothing is read from clients
+	held     bool   // nothing is read from clients
+	heldOf   string // nothing is read from clients that have said this; "" = from nobody
 	closed   bool
 	running  sync.WaitGroup
 }
@@ -36,6 +38,7 @@ func newLink(t *testing.T, to string) *link {
 		l.closed = true
 		l.mu.Unlock()
 		l.hold(false)
+		l.holdOf("")
 		l.cut()
 		l.running.Wait()
 	})
@@ -71,6 +74,14 @@ func (l *link) hold(on bool) {
 	l.changed.Broadcast()
 }
 
+// holdOf stops passing on what one client sends whose address the proxy has announced to the broker, which nothing else has; "" resumes it.
+func (l *link) holdOf(address string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heldOf = address
+	l.changed.Broadcast()
+}
+
 func (l *link) accept(listener net.Listener) {
 	for {
 		client, err := listener.Accept()
@@ -83,7 +94,7 @@ func (l *link) accept(listener net.Listener) {
 
 func (l *link) serve(client net.Conn) {
 	defer client.Close()
-	l.passes()
+	l.passes(nil)
 	server, err := net.Dial("tcp", l.to)
 	if err != nil {
 		return
@@ -97,9 +108,11 @@ func (l *link) serve(client net.Conn) {
 		_ = client.Close()
 	})
 	buffer := make([]byte, 32<<10)
+	var said []byte // its beginning
 	for {
-		l.passes()
+		l.passes(said)
 		n, err := client.Read(buffer)
+		said = append(said, buffer[:min(n, len(buffer)-len(said))]...)
 		if _, werr := server.Write(buffer[:n]); err != nil || werr != nil {
 			break
 		}
@@ -108,11 +121,11 @@ func (l *link) serve(client net.Conn) {
 	back.Wait()
 }
 
-// passes waits while the link is held.
-func (l *link) passes() {
+// passes waits while the link is held for who has said that.
+func (l *link) passes(said []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.held {
+	for l.held || l.heldOf != "" && bytes.Contains(said, []byte(l.heldOf)) {
 		l.changed.Wait()
 	}
 }

@@ -48,14 +48,32 @@ func TestSlowReader(t *testing.T) {
 		publish(t, publisher, images, fmt.Sprint(i), amqp.Publishing{Body: body(size)})
 	}
 	slow := rawOpen(t, p.URL)
+	slow.write(method(2, &frames.ChannelOpen{}))
+	slow.expect(2, &frames.ChannelOpenOk{})
 	slow.write(method(1, &frames.BasicConsume{Queue: images, NoAck: true}))
-	// Neighbours go on: other connections, on the same exchange too.
+	eventually(t, "deliveries that nobody reads", func() string {
+		if left := e.probe(images, 4).load().messages; sum(left) == n {
+			return "nothing is delivered"
+		}
+		return ""
+	})
+	// Neighbours go on: other connections, on the same exchange too, and what the slow one itself publishes.
 	require.NoError(t, declare(publisher, other, false, nil))
 	for i := range 50 {
 		publish(t, publisher, "", other, text(fmt.Sprint(i)))
 		publish(t, publisher, images, fmt.Sprint(i), text("small"))
+		slow.write(message(2, "", other, "of the slow one"))
 	}
-	require.Len(t, drain(t, open(t, p.URL), other), 50)
+	neighbour := open(t, p.URL)
+	eventually(t, "100 messages", func() string {
+		q, err := neighbour.QueueDeclarePassive(other, false, false, false, false, nil)
+		require.NoError(t, err)
+		if q.Messages < 100 {
+			return fmt.Sprintf("%d are there", q.Messages)
+		}
+		return ""
+	})
+	require.Len(t, drain(t, neighbour, other), 100)
 
 	slow.expect(1, &frames.BasicConsumeOk{})
 	for range n + 50 {
@@ -66,8 +84,8 @@ func TestSlowReader(t *testing.T) {
 	require.Less(t, peakMemory(t, p), memoryLimit)
 }
 
-// TestPublisherPressure: while the broker takes nothing, a publisher is slowed down and not collected in memory; others
-// are not touched; and all arrives in the end.
+// TestPublisherPressure: while the broker takes nothing from a publisher it is slowed down and not collected in memory; others
+// are not touched, nor what it is sent; and all arrives in the end.
 func TestPublisherPressure(t *testing.T) {
 	for _, sharded := range []bool{false, true} {
 		t.Run(fmt.Sprintf("sharded=%v", sharded), func(t *testing.T) {
@@ -82,15 +100,28 @@ func TestPublisherPressure(t *testing.T) {
 			ch := confirming(t, p.URL)
 			declareEither(t, ch, exchange, sharded)
 			publish(t, ch, exchange, "before", text("before"))
-			l.hold(true)
 			const pieces, size = 1000, 100_000
 			var sent atomic.Int64
-			flood := rawOpenHeld(t, l, p.URL)
+			flood := rawOpen(t, p.URL)
+			news := e.name("news")
+			require.NoError(t, declare(ch, news, false, nil))
+			flood.write(method(2, &frames.ChannelOpen{}), method(2, &frames.BasicConsume{Queue: news, NoAck: true}))
+			flood.expect(2, &frames.ChannelOpenOk{})
+			flood.expect(2, &frames.BasicConsumeOk{})
+			l.holdOf(flood.conn.LocalAddr().String())
 			written := make(chan error, 1)
 			go func() { written <- writeAll(flood, message(1, exchange, "key", string(body(size))), pieces, &sent) }()
 			requireStalls(t, &sent, pieces*size)
 			require.Less(t, peakMemory(t, p), memoryLimit)
-			l.hold(false)
+			neighbours(t, p.URL, exchange, sharded)
+			for i := range 20 {
+				publish(t, ch, "", news, text(fmt.Sprint(i)))
+				flood.expect(2, &frames.BasicDeliver{})
+				_, got := flood.content(2)
+				require.Equal(t, fmt.Sprint(i), string(got), "on another channel of the publisher that is held")
+			}
+			require.Empty(t, written, "it is still held")
+			l.holdOf("")
 			require.NoError(t, wait(t, "the end of the flood", written))
 			flood.write(method(1, &frames.TxSelect{}))
 			flood.expect(1, &frames.TxSelectOk{})
@@ -110,13 +141,25 @@ func declareEither(t *testing.T, ch *amqp.Channel, exchange string, sharded bool
 	require.NoError(t, ch.QueueBind(exchange, "", exchange, false, nil))
 }
 
-// rawOpenHeld opens a connection over a held link, which it resumes for as long as that takes.
-func rawOpenHeld(t *testing.T, l *link, url string) *raw {
+// neighbours has new connections do everything that others do: ask, publish to the same exchange, consume and get.
+func neighbours(t *testing.T, url, exchange string, sharded bool) {
 	t.Helper()
-	l.hold(false)
-	r := rawOpen(t, url)
-	l.hold(true)
-	return r
+	ch := confirming(t, url)
+	declareEither(t, ch, exchange, sharded)
+	q, err := ch.QueueDeclare("", false, true, true, false, nil)
+	require.NoError(t, err)
+	deliveries, err := ch.Consume(q.Name, "", true, false, false, false, nil)
+	require.NoError(t, err)
+	for i := range 20 {
+		publish(t, ch, "", q.Name, text(fmt.Sprint(i)))
+		require.Equal(t, fmt.Sprint(i), string(wait(t, "a delivery", deliveries).Body))
+		publish(t, ch, exchange, fmt.Sprint(i), text("a neighbour's"))
+		_, err := ch.QueueDeclarePassive(exchange, sharded, false, false, false, nil)
+		require.NoError(t, err)
+	}
+	_, ok, err := ch.Get(exchange, true)
+	require.NoError(t, err)
+	require.True(t, ok)
 }
 
 func writeAll(r *raw, piece []byte, times int, sent *atomic.Int64) error {

@@ -123,7 +123,8 @@ func (s *server) reach(ctx context.Context, n *node, timeout time.Duration, as u
 		err = why // also if the header came too late to be read: with TLS 1.3 the node says only now what it thinks of a certificate
 	}
 	if err == nil && in.unread()[0] == tlsAlertRecord {
-		err = errAnswersTLS
+		as.flags = s.o.Flags
+		err = as.answersTLS()
 	}
 	if !stop() || err != nil {
 		in.release()

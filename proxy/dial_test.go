@@ -162,6 +162,7 @@ func TestAcceptErrorsBackOff(t *testing.T) {
 		require.Equal(t, 2*acceptPauseMin, pauses[1])
 		require.Equal(t, acceptPauseMax, pauses[9])
 		require.Equal(t, sum, time.Since(began))
+		require.EqualValues(t, 10, s.Status().AcceptErrors)
 	})
 }
 

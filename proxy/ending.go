@@ -12,8 +12,8 @@ import (
 	"github.com/shardmq/shardmq/frames"
 )
 
-// malformed answers frames that make no sense: the client gets the reply code the specification names. The stream cannot be read any further.
-// mu is held.
+// malformed answers frames that make no sense: the client gets the reply code the specification names, behind the answers to what it has sent
+// before. The stream cannot be read any further. mu is held.
 func (s *session) malformed(d *relay, err error) error {
 	var e *frames.Exception
 	if !errors.As(err, &e) {
@@ -23,10 +23,15 @@ func (s *session) malformed(d *relay, err error) error {
 		err = fmt.Errorf("upstream sent a malformed frame: %w", err)
 		e = &frames.Exception{Code: frames.InternalError, Text: "the broker sent a malformed frame"}
 	}
-	if d.left > 0 {
-		d.out.dead = true // inside a frame nothing else can be said there
+	inFrame := d.left > 0 && !d.drop
+	if inFrame {
+		d.out.dead = true // nothing else can be said there
 	}
-	s.rt.RaiseConnection(e)
+	if d.out == &s.up {
+		s.rt.Refuse(e, inFrame)
+	} else {
+		s.rt.RaiseConnection(e)
+	}
 	s.after(d.out)
 	return err
 }
@@ -44,9 +49,9 @@ func (s *session) clientEnded(d *relay, err error) {
 		s.up.dead = true // half a frame
 		s.yield(&s.up)
 	}
-	for s.rt.Holding() && !s.gone.broker && s.ctx.Err() == nil {
-		s.waiting = true
-		s.changed.Wait()
+	s.awaitHeld()
+	if malformed {
+		s.awaitRefusal()
 	}
 	s.waiting = false
 	for s.up.busy {
@@ -67,6 +72,42 @@ func (s *session) clientEnded(d *relay, err error) {
 	}
 	closeWrite(s.broker)
 	_ = s.broker.SetReadDeadline(time.Now().Add(lingerWait))
+}
+
+// awaitHeld waits until what is held of a client that has gone is with the broker: not for ever for a broker that does not answer. mu is held.
+func (s *session) awaitHeld() {
+	if !s.rt.Holding() {
+		return
+	}
+	overdue := false
+	timer := time.AfterFunc(heldWait, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		overdue = true
+		s.changed.Broadcast()
+	})
+	defer timer.Stop()
+	for s.rt.Holding() && !(overdue && s.rt.Stuck()) && !s.gone.broker && s.ctx.Err() == nil {
+		s.waiting = true
+		s.changed.Wait()
+	}
+}
+
+// awaitRefusal waits until the broker has dealt with what the client sent before it sent rubbish, for as long as for a close-ok. mu is held.
+func (s *session) awaitRefusal() {
+	timer := time.AfterFunc(closeOkWait, func() {
+		defer s.guard()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.rt.RefuseNow()
+		s.after(nil)
+		s.changed.Broadcast()
+	})
+	defer timer.Stop()
+	for s.rt.Refusing() && s.ctx.Err() == nil {
+		s.waiting = true
+		s.changed.Wait()
+	}
 }
 
 // linger lets the client read the close that the proxy has just sent: closing a socket with unread input would reset it.

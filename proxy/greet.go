@@ -17,7 +17,11 @@ var nineHeader = [8]byte{'A', 'M', 'Q', 'P', 1, 1, 0, 9}
 
 // greet reads the client's protocol header, connects to a node and passes the header on. It reports whether the session can start.
 func (s *session) greet() bool {
-	_ = s.client.SetDeadline(s.started.Add(s.srv.o.HandshakeTimeout))
+	within := s.srv.o.HandshakeTimeout
+	if s.excess {
+		within = min(within, toldWithin)
+	}
+	_ = s.client.SetDeadline(s.started.Add(within))
 	if !s.originate() || !s.secure() {
 		return false
 	}
@@ -26,7 +30,7 @@ func (s *session) greet() bool {
 		if n == 0 {
 			s.quiet() // a port probe
 		} else {
-			s.cause(fmt.Errorf("protocol header: %w%s", err, spoken(header[:n])))
+			s.cause(fmt.Errorf("protocol header: %w%s", err, s.spoken(header[:n])))
 		}
 		return false
 	}
@@ -35,7 +39,7 @@ func (s *session) greet() bool {
 		return false
 	}
 	if header != frames.ProtocolHeader && header != nineHeader {
-		s.cause(fmt.Errorf("not AMQP 0-9-1: the connection begins with %q%s", header[:], spoken(header[:])))
+		s.cause(fmt.Errorf("not AMQP 0-9-1: the connection begins with %q%s", header[:], s.spoken(header[:])))
 		_, _ = s.client.Write(frames.ProtocolHeader[:]) // AMQP 0-9-1, 4.2.2: the version the server speaks
 		s.linger()
 		return false
@@ -45,11 +49,17 @@ func (s *session) greet() bool {
 		s.cause(err)
 		return false
 	}
+	if s.excess {
+		s.quiet()
+		s.srv.full()
+		s.turnAway(as, "shardmq has no room for more connections")
+		return false
+	}
 	in, n, err := s.srv.dial(s.ctx, as)
 	if err != nil {
 		s.cause(err)
 		s.srv.refused.Add(1)
-		s.turnAway(as)
+		s.turnAway(as, "shardmq cannot reach the broker")
 		return false
 	}
 	s.mu.Lock()
@@ -69,7 +79,7 @@ func (s *session) answerHealth() {
 // spoken guesses what a peer speaks that does not speak AMQP 0-9-1.
 func spoken(header []byte) string {
 	switch {
-	case header[0] == 0x16:
+	case header[0] == tlsHandshakeRecord:
 		return " (TLS on a plain listener)"
 	case bytes.HasPrefix(header, []byte("GET ")), bytes.HasPrefix(header, []byte("POST")), bytes.HasPrefix(header, []byte("HEAD")):
 		return " (HTTP)"
@@ -83,9 +93,9 @@ func spoken(header []byte) string {
 	return ""
 }
 
-// turnAway tells a client that no node can be reached. Clients show a close text only once they have sent start-ok, so the
+// turnAway tells a client why it cannot be served. Clients show a close text only once they have sent start-ok, so the
 // proxy gives them a start of its own first. Who could have logged in by EXTERNAL is offered it: some clients do not answer without.
-func (s *session) turnAway(as upstreamAs) {
+func (s *session) turnAway(as upstreamAs, text string) {
 	caps := frames.AppendBool(nil, "authentication_failure_close", true)
 	mechanisms := "PLAIN AMQPLAIN"
 	if as.client {
@@ -100,7 +110,7 @@ func (s *session) turnAway(as upstreamAs) {
 	if err := s.readMethod(); err != nil {
 		return
 	}
-	e := frames.Exception{Code: frames.ConnectionForced, Text: "shardmq cannot reach the broker"}
+	e := frames.Exception{Code: frames.ConnectionForced, Text: text}
 	if _, err := s.client.Write(frames.AppendMethod(nil, 0, &frames.ConnectionClose{ReplyCode: uint16(e.Code), ReplyText: e.ReplyText()})); err != nil {
 		return
 	}

@@ -52,6 +52,7 @@ func (s *server) accept(ctx context.Context, l net.Listener, from Listener) {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
+			s.acceptErrors.Add(1)
 			s.log.Warn("accept failed", zap.Error(err), zap.Duration("pause", pause))
 			select {
 			case <-ctx.Done():
@@ -66,23 +67,26 @@ func (s *server) accept(ctx context.Context, l net.Listener, from Listener) {
 	}
 }
 
-// start runs a session for the connection in a goroutine of its own, unless the proxy is closing. Whatever is said on the connection is
-// said there, the TLS handshake included: a client that stalls keeps nobody else from being accepted.
+// start runs a session for the connection in a goroutine of its own, unless the proxy is closing or far beyond its limit. Whatever is said on
+// the connection is said there, the TLS handshake included: a client that stalls keeps nobody else from being accepted.
 func (s *server) start(conn net.Conn, from Listener) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing {
-		_ = conn.Close()
-		return
+	var each *session
+	closing := s.closing
+	if !closing {
+		each = s.admit(conn, from)
 	}
-	each := newSession(s, from, conn, s.nextID.Add(1))
-	s.sessions[each] = struct{}{}
-	s.running.Go(func() {
-		defer func() {
-			s.mu.Lock()
-			delete(s.sessions, each)
-			s.mu.Unlock()
-		}()
-		each.serve()
-	})
+	if each != nil {
+		s.running.Go(func() {
+			defer s.leave(each)
+			each.serve()
+		})
+	}
+	s.mu.Unlock()
+	if each == nil {
+		if !closing {
+			s.full()
+		}
+		_ = conn.Close()
+	}
 }

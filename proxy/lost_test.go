@@ -5,6 +5,7 @@ import (
 	"io"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -164,4 +165,22 @@ func TestUpstreamLostWhileClosing(t *testing.T) {
 	client.eof()
 	require.NoError(t, client.Close())
 	r.ended(1)
+}
+
+// RabbitMQ may close a connection and not wait for the answer, as when a virtual host is deleted: the client sees the end as soon as it has
+// confirmed, and not only when the proxy would wait no longer for that.
+func TestBrokerClosesAndGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlay(t, playHandshake|playPlain)
+		p.frame(false, frames.AppendMethod(nil, 0, &frames.ConnectionClose{ReplyCode: uint16(frames.ConnectionForced), ReplyText: "CONNECTION_FORCED - vhost '/' is down"}))
+		require.NoError(t, p.broker.conn.Close())
+		p.drain()
+		_, ended := p.client.conn.taken()
+		require.False(t, ended, "it has not confirmed yet")
+		confirmed := time.Now()
+		p.frame(true, p.talk.Comply(0))
+		_, ended = p.client.conn.taken()
+		require.True(t, ended)
+		require.Equal(t, confirmed, time.Now())
+	})
 }

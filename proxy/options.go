@@ -71,9 +71,12 @@ type Options struct {
 	// DialTimeout bounds reaching a node for one client, all nodes tried included. HandshakeTimeout bounds a client's way to
 	// connection.open-ok. DrainTimeout bounds the wait for clients after the context of Run has ended. 0 = the default.
 	DialTimeout, HandshakeTimeout, DrainTimeout time.Duration
-	Log                                         *zap.Logger
-	Version                                     string
-	Ready                                       func(addrs []net.Addr) // called once, when every listener accepts; may be nil
+	// MaxConnections is how many clients may be connected; 0 = as many as the limit on open files allows for.
+	MaxConnections int
+	Log            *zap.Logger
+	Flags          bool // the options come from flags: what is to be changed is called by their names
+	Version        string
+	Ready          func(addrs []net.Addr) // called once, when every listener accepts; may be nil
 }
 
 func (o *Options) defaults() {
@@ -85,6 +88,9 @@ func (o *Options) defaults() {
 	}
 	if o.DrainTimeout <= 0 {
 		o.DrainTimeout = DefaultDrainTimeout
+	}
+	if o.MaxConnections <= 0 {
+		o.MaxConnections = room()
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()

@@ -43,6 +43,7 @@ type origin struct {
 	client net.Addr // the client
 	server net.Addr // what the client has connected to
 	via    net.Addr // the peer whose word this is; nil: the client is the peer
+	headed bool     // a header has been taken, whatever it says
 
 	// From a header of version 2, to be passed on.
 	uniqueID, alpn, authority []byte
@@ -81,8 +82,24 @@ func (s *session) originate() bool {
 		s.cause(fmt.Errorf("PROXY protocol: %w", err))
 		return false
 	}
+	s.origin.headed = true
 	s.introduce()
 	return true
+}
+
+// spoken is the function of that name for what this connection goes on with: it knows what has come before.
+func (s *session) spoken(begin []byte) string {
+	rule := s.from.ProxyProtocol
+	switch {
+	case begin[0] == tlsHandshakeRecord && s.from.TLS != nil:
+		return " (TLS)" // in place of something else
+	case !isProxyHeader(begin):
+	case s.origin.headed:
+		return " (a second PROXY protocol header: there may be only one)"
+	case rule != nil && rule.trusts(s.origin.client):
+		return " (a PROXY protocol header behind the TLS handshake: it has to come before)"
+	}
+	return spoken(begin)
 }
 
 // headless deals with a peer that must send a header and does not: only "shardmq healthcheck" gets an answer.
@@ -93,7 +110,7 @@ func (s *session) headless() bool {
 		s.answerHealth()
 		return false
 	}
-	s.cause(fmt.Errorf("%w: the connection begins with %q%s", errNoProxyHeader, begin[:n], spoken(begin[:])))
+	s.cause(fmt.Errorf("%w: the connection begins with %q%s", errNoProxyHeader, begin[:n], s.spoken(begin[:])))
 	return false
 }
 

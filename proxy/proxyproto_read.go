@@ -42,7 +42,10 @@ func readProxyHeader(r io.Reader) (*proxyproto.Header, error) {
 	default:
 		return nil, fmt.Errorf("%w: the connection begins with %q%s", errNoProxyHeader, raw, spoken(raw))
 	}
-	if errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, errProxyTooLong):
+		return nil, err
+	case errors.Is(err, io.EOF):
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {

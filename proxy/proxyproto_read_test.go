@@ -143,6 +143,7 @@ func TestMalformedProxyHeader(t *testing.T) {
 				err = new(origin).take(h)
 			}
 			require.ErrorContains(t, err, tc.cause)
+			require.NotContains(t, err.Error(), "not complete", "it is all there")
 		})
 	}
 }

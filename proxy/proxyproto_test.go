@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"crypto/tls"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -121,7 +123,8 @@ func TestHeaderThatIsMissingOrMalformed(t *testing.T) {
 		"malformed, though not required": {true, "PROXY TCP4 nobody 192.0.2.8 1234 5672\r\n", "malformed"},
 		"HTTP that begins alike":         {true, "POST / HTTP/1.1\r\n\r\n", "(HTTP)"},
 		"too long":                       {false, string(v2(0x21, 0x11, v2IPv4, make([]byte, 5000))), errProxyTooLong.Error()},
-		"twice":                          {false, v1Header + v1Header, "a PROXY protocol header, which this listener does not take"},
+		"twice":                          {false, v1Header + v1Header, "(a second PROXY protocol header: there may be only one)"},
+		"twice, without an address":      {true, string(v2(0x20, 0)) + v1Header, "(a second PROXY protocol header: there may be only one)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := believing(t, &ProxyProtocol{Trusted: loopback, Optional: tc.optional})
@@ -131,6 +134,29 @@ func TestHeaderThatIsMissingOrMalformed(t *testing.T) {
 			require.Empty(t, r.broker.conns)
 		})
 	}
+}
+
+// The header comes once, and before TLS.
+func TestHeaderBesideTLS(t *testing.T) {
+	for name, tc := range map[string]struct{ before, inside, cause string }{
+		"twice before":      {v1Header + v1Header, "", `no TLS: the connection begins with "PROXY" (a second PROXY protocol header: there may be only one)`},
+		"before and inside": {v1Header, v1Header, "(a second PROXY protocol header: there may be only one)"},
+		"inside":            {"", v1Header, "(a PROXY protocol header behind the TLS handshake: it has to come before)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := startSecureRig(t, func(o *Options) { o.Listeners[0].ProxyProtocol = &ProxyProtocol{Trusted: loopback, Optional: true} })
+			conn := dialPeer(t, r.addr).Conn
+			_, err := conn.Write([]byte(tc.before))
+			require.NoError(t, err)
+			if tc.inside != "" {
+				newPeer(t, tls.Client(conn, r.secure)).write([]byte(tc.inside))
+			}
+			require.Contains(t, r.cause(), tc.cause)
+		})
+	}
+	r := startSecureRig(t, func(o *Options) { o.Listeners[0].ProxyProtocol = &ProxyProtocol{Trusted: loopback} })
+	dialPeer(t, r.addr).write([]byte("\x16\x03\x01\x02\x00\x01\x00\x01"))
+	require.True(t, strings.HasSuffix(r.cause(), " (TLS)"), "not on a plain listener: %s", r.cause())
 }
 
 func TestHeaderCutOff(t *testing.T) {

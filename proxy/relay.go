@@ -45,7 +45,7 @@ type relay struct {
 func (d *relay) run() error {
 	for first := len(d.in.unread()) > 0; ; first = false {
 		if !first {
-			if err := d.in.fill(d.need); err != nil {
+			if err := d.in.fill(min(d.need, largeBuffer)); err != nil { // more is made room for as it comes, whatever a head announces
 				return err
 			}
 		}
@@ -121,8 +121,9 @@ func (d *relay) settle(werr, fault error) (done bool, err error) {
 	if d.left == 0 {
 		s.yield(d.out)
 	}
-	// After a close of the client's or the broker's it is their part to end the TCP connections.
-	return s.rt.Closed() && s.rt.Raised() != nil, err
+	// After a close of the client's or the broker's it is their part to end the TCP connections, but for a broker that has ended its own
+	// without waiting for close-ok.
+	return s.rt.Closed() && (s.rt.Raised() != nil || s.gone.broker && d.out == &s.up), err
 }
 
 // decide walks the frames in data and returns how many octets are dealt with.
@@ -145,7 +146,10 @@ func (d *relay) decide(data []byte) (int, error) {
 		}
 		h := frames.ParseHead(rest)
 		if err := h.Check(most); err != nil {
-			return pos, err
+			if d.need = quoted(h, most, len(rest)); d.need > 0 {
+				break
+			}
+			return pos, frames.Unreadable(rest, most)
 		}
 		if h.Type == frames.TypeBody && (d.holds == nil || !d.holds(h.Channel)) {
 			pos += d.startBody(h, pos)
@@ -172,6 +176,16 @@ func (d *relay) decide(data []byte) (int, error) {
 		}
 	}
 	return pos, nil
+}
+
+// quoted is how many octets of a frame of unknown type must be there before it is refused, for RabbitMQ's text shows its payload. 0: there
+// are as many, or it is refused for its size.
+func quoted(h frames.Head, most uint32, have int) int {
+	all := int(h.Size) + frames.Overhead
+	if most > 0 && h.Size > most || h.Size > wholeFrameLimit || have >= all {
+		return 0
+	}
+	return all
 }
 
 // addOwn puts the router's octets that are not in the batch yet into it, at this place.
@@ -206,6 +220,9 @@ func (d *relay) stream(rest []byte, pos int) (int, error) {
 		n = min(n, int(d.piece))
 	}
 	if uint64(n) == d.left && rest[n-1] != frames.End {
+		if !d.drop && d.out == &d.s.up {
+			d.batch.add(fromRead, pos, pos+n) // for the broker to refuse
+		}
 		return n, frames.WrongEnd(frames.TypeBody, d.size, append(d.first, rest[:n-1]...), rest[n-1]) // left stays above 0: the frame has no end
 	}
 	if uint64(n) < d.left && len(d.first) < shown {

@@ -140,3 +140,14 @@ func TestCutToFrameMaxChoppedAnywhere(t *testing.T) {
 		}
 	}
 }
+
+// A frame that must be whole may be larger than any pooled buffer: the buffer grows as it comes.
+func TestLargeWholeFrameInPieces(t *testing.T) {
+	whole := append(frames.AppendMethod(nil, 1, &frames.BasicDeliver{Exchange: "x"}), frames.AppendFrame(nil, frames.TypeHeader, 1, pattern(3<<20))...)
+	whole = frames.AppendMethod(whole, 1, &frames.BasicQosOk{})
+	var chunks [][]byte
+	for rest := whole; len(rest) > 0; rest = rest[min(70_001, len(rest)):] {
+		chunks = append(chunks, rest[:min(70_001, len(rest))])
+	}
+	require.Equal(t, whole, relayed(t, false, 8192, chunks...))
+}

@@ -30,8 +30,13 @@ type server struct {
 	sessions map[*session]struct{}
 	vhosts   map[string]*vhost // nil once closed
 	closing  bool
+	excess   int // of the sessions: those beyond the limit, which only say so
+	crowd    crowd
 
-	refused atomic.Uint64  // clients that no node could be reached for
+	refused      atomic.Uint64 // clients that no node could be reached for
+	turnedAway   atomic.Uint64 // clients beyond the limit
+	acceptErrors atomic.Uint64
+
 	running sync.WaitGroup // sessions
 	nextID  atomic.Uint64
 
@@ -61,6 +66,9 @@ func newServer(o Options) *server {
 }
 
 func (s *server) run(ctx context.Context) error {
+	if most := room(); most < s.o.MaxConnections {
+		s.log.Warn("the limit on open files allows for fewer connections than max-connections", zap.Int("max_connections", s.o.MaxConnections), zap.Int("allowed_for", most))
+	}
 	listeners, err := listen(ctx, s.o.Listeners...)
 	if err != nil {
 		return err

@@ -21,6 +21,9 @@ import (
 const (
 	closeOkWait = 5 * time.Second
 	lingerWait  = 2 * time.Second
+
+	// heldWait is longer than RabbitMQ takes to answer requests about the queues of a node that is down (70 s).
+	heldWait = 2 * time.Minute
 )
 
 // handshakeFrameMax bounds the client's frames until connection.tune-ok, in octets.
@@ -72,6 +75,7 @@ type session struct {
 
 	endCause atomic.Pointer[error] // why the session ends
 	silent   bool                  // no line in the log
+	excess   bool                  // beyond the limit: the client is turned away
 }
 
 func newSession(srv *server, from Listener, client net.Conn, id uint64) *session {
@@ -90,9 +94,13 @@ func newSession(srv *server, from Listener, client net.Conn, id uint64) *session
 func (s *session) serve() {
 	defer s.finish()
 	defer s.guard()
-	if !s.greet() {
-		return
+	if s.greet() {
+		s.converse()
 	}
+}
+
+// converse relays in both directions until both have ended.
+func (s *session) converse() {
 	timer := time.AfterFunc(s.srv.o.HandshakeTimeout, s.handshakeOver)
 	defer timer.Stop()
 	_ = s.client.SetDeadline(time.Time{})

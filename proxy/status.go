@@ -42,7 +42,8 @@ func (s *server) serveAdmin(ctx context.Context) (stop func(), err error) {
 // Status implements admin.Source.
 func (s *server) Status() admin.Status {
 	vhosts, sessions := s.present()
-	st := admin.Status{Version: s.o.Version, Connections: sessions, Accepted: s.nextID.Load(), Refused: s.refused.Load()}
+	st := admin.Status{Version: s.o.Version, Connections: sessions, Accepted: s.nextID.Load(), Refused: s.refused.Load(),
+		Limit: s.o.MaxConnections, TurnedAway: s.turnedAway.Load(), AcceptErrors: s.acceptErrors.Load()}
 	for _, n := range s.upstreams() {
 		up, known := connected(vhosts, n)
 		st.Nodes = append(st.Nodes, admin.Node{Name: cmp.Or(n.Name, n.Address), Up: up, Known: known, Connections: n.clients.Load()})

@@ -19,7 +19,7 @@ func (s *session) secure() bool {
 	if s.from.TLS == nil {
 		return true
 	}
-	c := newTLSConn(s.client, s.from.TLS.Server(), tls.Server, clientFault)
+	c := newTLSConn(s.client, s.from.TLS.Server(), tls.Server, s.clientFault)
 	s.mu.Lock()
 	s.client, s.down.conn = c, c
 	s.mu.Unlock()
@@ -30,7 +30,7 @@ func (s *session) secure() bool {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			s.cause(fmt.Errorf("TLS: %w", errHandshake))
 		default:
-			s.cause(clientFault(err))
+			s.cause(s.clientFault(err))
 		}
 		return false
 	}
@@ -59,10 +59,12 @@ type upstreamAs struct {
 	tls      *certs.Loaded // for nodes with TLS; nil: the proxy's own as it is now
 	client   bool          // the certificate in tls is the client's
 	identity string        // whose it is then
+	flags    bool          // Options.Flags
 }
 
 // connect opens a connection to a node: TCP, the preamble, TLS if the node is to have it.
 func (s *server) connect(ctx context.Context, n *node, as upstreamAs) (net.Conn, error) {
+	as.flags = s.o.Flags
 	d := net.Dialer{KeepAlive: 15 * time.Second}
 	conn, err := d.DialContext(ctx, "tcp", n.Address)
 	if err != nil {

@@ -24,7 +24,7 @@ func securePair(t *testing.T) (near *tlsConn, far *tls.Conn) {
 func secured(t *testing.T, n, f net.Conn) (near *tlsConn, far *tls.Conn) {
 	t.Helper()
 	ca := certtest.NewCA(t, "CA")
-	near = newTLSConn(n, serverTLS(t, ca, nil).Server(), tls.Server, clientFault)
+	near = newTLSConn(n, serverTLS(t, ca, nil).Server(), tls.Server, new(session).clientFault)
 	far = tls.Client(f, trusting(t, ca, nil).Client("127.0.0.1"))
 	done := make(chan error, 1)
 	go func() { done <- near.Handshake() }()

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -18,10 +19,30 @@ type tlsFault struct {
 func (e *tlsFault) Error() string { return e.text }
 func (e *tlsFault) Unwrap() error { return e.err }
 
-// tlsAlertRecord is how an alert begins, the answer of a TLS listener to plain AMQP.
-const tlsAlertRecord = 0x15
+// How TLS begins: what a client says, and an alert, the answer of a TLS listener to plain AMQP.
+const (
+	tlsAlertRecord     = 0x15
+	tlsHandshakeRecord = 0x16
+)
 
-var errAnswersTLS = errors.New("it speaks TLS on this port: give amqps:// with its address, or upstream.tls")
+// setting is how a key of the file is called where it is to be set: flags are few.
+func (as *upstreamAs) setting(key string) string {
+	switch {
+	case !as.flags:
+		return key
+	case key == "upstream.tls.ca":
+		return "--upstream-ca"
+	}
+	return key + " in a file (--config)"
+}
+
+// answersTLS is the error of a node that was spoken to in plain.
+func (as *upstreamAs) answersTLS() error {
+	if as.flags {
+		return errors.New("it speaks TLS on this port: give amqps:// in --upstream")
+	}
+	return errors.New("it speaks TLS on this port: give amqps:// with its address, or upstream.tls")
+}
 
 // Alerts, RFC 8446 section 6.
 const (
@@ -50,35 +71,32 @@ func refusesCertificate(alert uint8) bool {
 	return alert >= alertBadCertificate && alert <= alertCertificateUnknown || alert == alertUnknownCA || alert == alertAccessDenied
 }
 
-// upstreamFault words what has gone wrong with TLS to a node.
-func upstreamFault(err error) error {
-	if _, ok := errors.AsType[*tlsFault](err); ok || err == nil {
-		return err
-	}
+// upstreamFault is fault as far as it does not depend on who has been shown to the node.
+func (as *upstreamAs) upstreamFault(err error) error {
 	text := ""
 	alert := alertOf(err)
 	switch {
 	case errors.As(err, new(*tls.CertificateVerificationError)):
-		text = unverified(err)
+		text = as.unverified(err)
 	case errors.As(err, new(tls.RecordHeaderError)):
 		text = "it does not speak TLS on this port: give its port for TLS, usually 5671, or amqp:// to go without"
 	case alert == alertCertificateRequired:
-		text = "it asks for a certificate: set upstream.tls.cert and upstream.tls.key"
+		text = "it asks for a certificate: set " + as.setting("upstream.tls.cert and upstream.tls.key")
 	case alert == alertHandshakeFailure:
-		text = "it breaks the handshake off: it may ask for a certificate (upstream.tls.cert), or for other ciphers"
+		text = fmt.Sprintf("it breaks the handshake off: it may ask for a certificate (%s), or for other ciphers", as.setting("upstream.tls.cert"))
 	case alert == alertProtocolVersion:
-		text = "it does not speak this version of TLS: see upstream.tls.min-version"
+		text = "it does not speak this version of TLS: see " + as.setting("upstream.tls.min-version")
 	case alert == alertUnrecognizedName:
-		text = "it does not know the name it is asked for: see upstream.tls.server-name"
+		text = "it does not know the name it is asked for: see " + as.setting("upstream.tls.server-name")
 	default:
 		return err
 	}
 	return &tlsFault{text: fmt.Sprintf("%s (%v)", text, err), err: err}
 }
 
-// fault is upstreamFault for a connection that is made so: whose certificate is refused, and whether there is one.
+// fault words what has gone wrong with TLS to a node on a connection that is made so.
 func (as *upstreamAs) fault(err error) error {
-	if _, ok := errors.AsType[*tlsFault](err); ok {
+	if _, ok := errors.AsType[*tlsFault](err); ok || err == nil {
 		return err
 	}
 	whose, where := "the proxy's certificate", "upstream.tls.cert"
@@ -91,17 +109,17 @@ func (as *upstreamAs) fault(err error) error {
 	case alert == alertCertificateRequired && as.tls.Leaf() != nil: // crypto/tls shows none that is by no CA which the peer has named
 		return &tlsFault{text: fmt.Sprintf("it trusts other CAs than that of %s: see %s (%v)", whose, where, err), err: err}
 	}
-	return upstreamFault(err)
+	return as.upstreamFault(err)
 }
 
 // unverified says why a node's certificate is not believed.
-func unverified(err error) string {
+func (as *upstreamAs) unverified(err error) string {
 	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
 	switch {
 	case errors.As(err, new(x509.UnknownAuthorityError)):
-		return "its certificate is signed by nobody that is trusted: name the CA's file in upstream.tls.ca"
+		return "its certificate is signed by nobody that is trusted: name the CA's file in " + as.setting("upstream.tls.ca")
 	case errors.As(err, new(x509.HostnameError)):
-		return "its certificate is for another name: set upstream.tls.server-name to one that is in it"
+		return "its certificate is for another name: set " + as.setting("upstream.tls.server-name") + " to one that is in it"
 	case isInvalid && invalid.Reason == x509.Expired:
 		return "its certificate has expired or is not valid yet: replace it at the broker"
 	}
@@ -109,9 +127,9 @@ func unverified(err error) string {
 }
 
 // clientFault words what has gone wrong with TLS to a client.
-func clientFault(err error) error {
+func (s *session) clientFault(err error) error {
 	if h, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return &tlsFault{text: fmt.Sprintf("no TLS: the connection begins with %q%s", h.RecordHeader[:], spokenInPlain(h.RecordHeader[:])), err: err}
+		return &tlsFault{text: fmt.Sprintf("no TLS: the connection begins with %q%s", h.RecordHeader[:], s.spokenInPlain(h.RecordHeader[:])), err: err}
 	}
 	text := "TLS: %v"
 	switch alert := alertOf(err); {
@@ -124,9 +142,9 @@ func clientFault(err error) error {
 }
 
 // spokenInPlain guesses what a peer speaks that does not speak TLS.
-func spokenInPlain(begin []byte) string {
-	if s := string(begin); len(s) >= 4 && s[:4] == "AMQP" {
+func (s *session) spokenInPlain(begin []byte) string {
+	if bytes.HasPrefix(begin, []byte("AMQP")) {
 		return " (plain AMQP on a TLS listener)"
 	}
-	return spoken(begin)
+	return s.spoken(begin)
 }

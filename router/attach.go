@@ -27,7 +27,7 @@ func (c *Conn) confirmConsume(ch *channel, k *consumer) {
 
 // attachTo attaches the consumer to the shards it misses, as many as its prefetch has room for, and goes on with then.
 // r tells which shards exist and which hold messages. basic.qos binds at consume time, so each attachment's share is set
-// before it and the client's own prefetch restored behind the last.
+// before it and the client's own limits restored behind the last.
 func (c *Conn) attachTo(ch *channel, o *op, k *consumer, r Answer, then func()) {
 	queues, want := k.candidates(r), max(k.wanted(), 1)
 	k.wish = nil // those that nobody waits on any more have gone
@@ -37,17 +37,16 @@ func (c *Conn) attachTo(ch *channel, o *op, k *consumer, r Answer, then func()) 
 		queues = queues[:max(room, 0)]
 	}
 	o.want = 0
-	qos := int(ch.prefetch) // what the broker goes by
+	limits := &limiting{c: c, ch: ch, o: o, now: int(ch.windows.each)}
+	shared := !k.consume.NoAck && (k.prefetch > 0 || ch.windows.all == 0)
 	for i, q := range queues {
 		limit := 0
 		if k.prefetch > 0 {
 			limit = min(room/(len(queues)-i), most)
 			room -= limit
 		}
-		if !k.consume.NoAck && limit != qos {
-			c.sendUp(ch, &frames.BasicQos{PrefetchCount: uint16(limit)})
-			o.want++
-			qos = limit
+		if shared {
+			limits.set(limit)
 		}
 		a := c.newAttachment(ch, k, q, limit)
 		m := k.consume
@@ -57,10 +56,7 @@ func (c *Conn) attachTo(ch *channel, o *op, k *consumer, r Answer, then func()) 
 		c.sendUp(ch, &m)
 		o.want++
 	}
-	if qos != int(ch.prefetch) {
-		c.sendUp(ch, &frames.BasicQos{PrefetchCount: ch.prefetch})
-		o.want++
-	}
+	limits.restoreEach()
 	if o.want == 0 {
 		then()
 		return
@@ -68,13 +64,13 @@ func (c *Conn) attachTo(ch *channel, o *op, k *consumer, r Answer, then func()) 
 	o.reply = func(f frames.Frame) Verdict {
 		var ok frames.BasicConsumeOk
 		if f.Method() == frames.BasicConsumeOkID && ok.Decode(f.Args()) == nil {
-			if a := c.attachmentOf(ch, []byte(ok.ConsumerTag)); a != nil {
+			if a := c.attachmentOf(ch, []byte(ok.ConsumerTag)); a != nil && !a.active {
 				a.active = true
 				c.attached(a, 1)
 			}
 			c.confirmConsume(ch, k) // before any delivery
 		}
-		if o.want--; o.want == 0 {
+		if o.want--; o.want == 0 && !limits.restoreAll() {
 			then()
 		}
 		return Drop

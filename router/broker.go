@@ -213,6 +213,9 @@ func (c *Conn) swallow(ch *channel, m frames.MethodID, f frames.Frame) Verdict {
 
 // brokerClose passes the broker's channel.close. What the client sends on the channel from now on is dropped until its close-ok.
 func (c *Conn) brokerClose(ch *channel, f frames.Frame) Verdict {
+	if ch.state == chanClosingBroker && ch.declared {
+		return Drop // it goes on to complain of requests that name no queue, for it has not heard of the pseudo-queue which they mean
+	}
 	ch.state = chanClosingBroker
 	c.unfence(ch)
 	ch.down = content{}

@@ -70,8 +70,9 @@ type channel struct {
 	translated *frames.ExchangeDeclare // the client's, while the broker decides on our version of it
 
 	last      *shards.Exchange // the last declared queue, when it is a pseudo-queue
+	declared  bool             // a pseudo-queue, at some time
 	getFrom   int              // where the next basic.get starts
-	prefetch  uint16           // basic.qos global=false of the client
+	windows   windows          // basic.qos of the client
 	consumers map[string]*consumer
 	tags      map[string]struct{} // consumer tags on ordinary queues
 	slots     []*attachment       // by number in the attachment's tag

@@ -102,7 +102,9 @@ func (c *Conn) clientClose(ch *channel) Verdict {
 	c.clearHeld(ch)
 	ch.state = chanClosingClient
 	c.leaveChannel(ch)
-	c.afterHold()
+	if !ch.resuming { // else only behind this frame
+		c.afterHold()
+	}
 	return Forward
 }
 

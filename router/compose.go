@@ -188,8 +188,9 @@ func (c *Conn) clearHeld(ch *channel) {
 func (c *Conn) resume(ch *channel) {
 	n := 0
 	ch.resuming = true
+	held := ch.held
 	for ch.op == nil && ch.shut == 0 && n < len(ch.held) && c.channel(ch.id) == ch {
-		f, err := frames.Next(ch.held[n:], 0)
+		f, err := frames.Next(held[n:], 0)
 		if err != nil {
 			break
 		}
@@ -201,6 +202,10 @@ func (c *Conn) resume(ch *channel) {
 			c.up = append(c.up, f...)
 		}
 		n += len(f)
+		if ch.state == chanClosingClient { // that was its close: what is behind it is the broker's to refuse
+			c.up = append(c.up, held[n:]...)
+			break
+		}
 	}
 	ch.resuming = false
 	if n > 0 && len(ch.held) >= n {

@@ -73,6 +73,7 @@ type Conn struct {
 
 	certificate Certificate
 	started     bool // the broker has sent connection.start
+	perConsumer bool // the broker has no limits for whole channels
 
 	limits   limits
 	clientCN bool              // client announced consumer_cancel_notify
@@ -82,6 +83,7 @@ type Conn struct {
 	blocked  bool              // the broker has blocked this connection
 	raised   *frames.Exception // what RaiseConnection was called with
 	fault    *frames.Exception // what the broker may hang up for; see suspect
+	refused  *frames.Exception // what the client is to hear once the broker has closed; see Refuse
 
 	chans []*channel // by channel number; nil where not open
 
@@ -151,6 +153,17 @@ func (c *Conn) Holding() bool {
 	return false
 }
 
+// Stuck reports whether all that is held waits for the broker to answer what it was asked before, and for nothing that the proxy does and that
+// has a deadline.
+func (c *Conn) Stuck() bool {
+	for _, ch := range c.chans {
+		if ch != nil && (ch.op != nil && ch.op.method != 0 || ch.shut != 0) {
+			return false
+		}
+	}
+	return c.holding > 0 && !c.blocked
+}
+
 // PendingUp and PendingDown tell how many octets of the router's own wait to be taken.
 func (c *Conn) PendingUp() int   { return len(c.up) }
 func (c *Conn) PendingDown() int { return len(c.down) }
@@ -209,12 +222,23 @@ func (c *Conn) RaiseConnection(e *frames.Exception) {
 	if c.Closing() {
 		return
 	}
+	if c.refused != nil {
+		e = c.refused
+	}
+	c.up = frames.AppendMethod(c.up, 0, &frames.ConnectionClose{ReplyCode: uint16(frames.ReplySuccess), ReplyText: closedBy})
+	c.tellClose(e)
+}
+
+// closedBy is the text of a connection.close of the proxy's own to the broker.
+const closedBy = "closed by shardmq"
+
+// tellClose closes the connection towards the client.
+func (c *Conn) tellClose(e *frames.Exception) {
 	c.state = connClosingProxy
 	c.raised = e
 	class, method := e.Method.Class(), e.Method.Method()
 	c.down = frames.AppendMethod(c.down, 0, &frames.ConnectionClose{
 		ReplyCode: uint16(e.Code), ReplyText: e.ReplyText(), ClassID: class, MethodID: method})
-	c.up = frames.AppendMethod(c.up, 0, &frames.ConnectionClose{ReplyCode: uint16(frames.ReplySuccess), ReplyText: "closed by shardmq"})
 	c.answerClose()
 	for _, ch := range c.chans {
 		if ch != nil {
@@ -229,6 +253,9 @@ func (c *Conn) RaiseConnection(e *frames.Exception) {
 func (c *Conn) answerClose() {
 	if c.closing != nil {
 		c.closing = nil
+		if c.refused != nil {
+			return // it was not the client's
+		}
 		c.down = frames.AppendMethod(c.down, 0, &frames.ConnectionCloseOk{})
 	}
 }
@@ -238,6 +265,7 @@ func (c *Conn) answerClose() {
 func (c *Conn) UpstreamEnded() {
 	c.cut = true
 	c.leaveAll()
+	c.RefuseNow()
 }
 
 // Shutdown forgets all channels and gives their consumers' shards back; the owner calls it when the connection ends.

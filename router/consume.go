@@ -13,7 +13,8 @@ type consumer struct {
 	member   *shards.Member
 	consume  frames.BasicConsume // the client's request; arguments owned
 	tag      string
-	prefetch int // 0: unlimited
+	own      int // the client's prefetch for it; 0: unlimited
+	prefetch int // what of that is shared out over attachments, 0: they are not limited; see windows
 	target   shards.Target
 	aimed    uint64 // version of the target that the group knows it goes by
 	atts     []*attachment
@@ -87,7 +88,8 @@ func (c *Conn) newConsumer(ch *channel, x *shards.Exchange, m frames.BasicConsum
 		k.tag = "amq.ctag-" + c.o.ServerTag()
 	}
 	if !m.NoAck { // the broker does not limit consumers that do not acknowledge
-		k.prefetch = int(ch.prefetch)
+		k.own = int(ch.windows.each)
+		k.prefetch = ch.windows.share(k.own)
 	}
 	return k
 }
@@ -190,13 +192,4 @@ func (c *Conn) leaveGroup(k *consumer) {
 	}
 	c.setRotating(k, false)
 	c.setLender(k, false)
-}
-
-// qos remembers the client's per-consumer prefetch, to split it over attachments and to restore it after them.
-func (c *Conn) qos(ch *channel, f frames.Frame) Verdict {
-	var m frames.BasicQos
-	if m.Decode(f.Args()) == nil && !m.Global {
-		ch.prefetch = m.PrefetchCount
-	}
-	return Forward
 }

@@ -89,6 +89,8 @@ func (p *player) event(w []string) {
 		p.other(w[1:])
 	case "raise":
 		p.conn.RaiseConnection(&frames.Exception{Code: frames.Code(p.number(w[1])), Text: untext(w[2])})
+	case "refuse":
+		p.conn.Refuse(&frames.Exception{Code: frames.FrameError, Text: untext(w[1])}, len(w) > 2 && w[2] == "in-frame")
 	case "shutdown":
 		p.conn.Shutdown()
 	case "lost":

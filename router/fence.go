@@ -8,7 +8,7 @@ import (
 // When other shards are about to replace the present ones, and order is promised across that, publishes to the exchange are held
 // (pause), and what has been published already must have reached its shards before those are judged to be empty (fence).
 //
-// A fence is a basic.qos with the prefetch that the client has anyway: a channel's frames are handled in their order, so the broker has passed on
+// A fence is a channel.flow that changes nothing: a channel's frames are handled in their order, so the broker has passed on
 // whatever came before once it answers. That it has arrived, on another node of a cluster perhaps, only a confirm says: where the client has
 // asked for confirms, and the policy for the barrier, those of all its publishes so far are waited for too.
 
@@ -27,12 +27,12 @@ type fence struct {
 type fencePhase uint8
 
 const (
-	fenceDue    fencePhase = iota // its basic.qos is to be sent
+	fenceDue    fencePhase = iota // its channel.flow is to be sent
 	fenceSent                     // and has been
 	fencePassed                   // and was answered
 )
 
-// due reports whether a basic.qos has to be sent, and none is under way.
+// due reports whether a channel.flow has to be sent, and none is under way.
 func (f *fencing) due() (due bool) {
 	for i := range f.owed {
 		switch f.owed[i].phase {
@@ -98,7 +98,7 @@ func (c *Conn) sendFence(ch *channel, o *op) {
 		c.finish(ch)
 		return Drop
 	}
-	c.sendUp(ch, &frames.BasicQos{PrefetchCount: ch.prefetch})
+	c.sendUp(ch, &frames.ChannelFlow{Active: true})
 }
 
 // fenced reports the fences that are complete.

@@ -141,8 +141,8 @@ func (w *fenceWorld) broke() {
 		}
 	case frames.ConfirmSelectID:
 		w.broker(parseFrame(words("1 confirm.select-ok")))
-	case frames.BasicQosID:
-		w.broker(parseFrame(words("1 basic.qos-ok")))
+	case frames.ChannelFlowID:
+		w.broker(parseFrame(words("1 channel.flow-ok active")))
 	}
 }
 

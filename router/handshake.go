@@ -98,6 +98,10 @@ func (c *Conn) brokerControl(f frames.Frame) Verdict {
 		c.leaveAll()
 		return Drop
 	case frames.ConnectionCloseOkID:
+		if c.Refusing() {
+			c.RefuseNow()
+			return Drop
+		}
 		c.state = connClosed
 	case frames.ConnectionBlockedID:
 		c.blocked = true
@@ -121,10 +125,14 @@ func (c *Conn) ifAnnounced(capability bool) Verdict {
 	return Drop
 }
 
-// startMethod takes EXTERNAL out of the broker's mechanisms unless it has seen the client's own certificate.
+// startMethod takes EXTERNAL out of the broker's mechanisms unless it has seen the client's own certificate, and notes what the broker is.
 func (c *Conn) startMethod(f frames.Frame) Verdict {
 	var m frames.ConnectionStart
-	if c.certificate == ClientCertificate || m.Decode(f.Args()) != nil {
+	if m.Decode(f.Args()) != nil {
+		return Forward
+	}
+	c.perConsumer = countsPerConsumer(m.ServerProperties)
+	if c.certificate == ClientCertificate {
 		return Forward
 	}
 	c.started = true

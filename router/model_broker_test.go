@@ -22,6 +22,7 @@ type modelBroker struct {
 	set     *shards.Set
 	blocked bool            // reads nothing
 	ghosts  map[string]bool // queues that a connection which is no more still has a consumer on
+	each    bool            // basic.qos never limits a whole channel
 	ordered bool            // a shard has one owner, who must have settled what it was given before the next one comes
 }
 
@@ -29,6 +30,7 @@ type modelChannel struct {
 	closed    bool   // channel.close sent, close-ok awaited
 	last      string // last declared queue
 	prefetch  int
+	limit     channelLimit
 	confirm   bool
 	tx        bool
 	txAcks    []frames.Ack
@@ -245,7 +247,7 @@ func (b *modelBroker) deliver(pick func(n int) int) bool {
 			continue
 		}
 		for _, k := range ch.consumers {
-			if b.stored[k.queue] > 0 && (k.limit == 0 || k.unacked < k.limit) {
+			if b.stored[k.queue] > 0 && (k.limit == 0 || k.unacked < k.limit) && (k.noAck || ch.room()) {
 				able = append(able, choice{id, ch, k})
 			}
 		}
@@ -258,6 +260,7 @@ func (b *modelBroker) deliver(pick func(n int) int) bool {
 	b.stored[to.k.queue]--
 	b.count(to.k.queue)
 	if !to.k.noAck {
+		b.limited(to.ch)
 		to.k.unacked++
 		to.ch.unacked = append(to.ch.unacked, modelDelivery{to.ch.tag, to.k.queue, to.k})
 		if n := to.ch.consumed(to.k.id); to.k.most > 0 && n > to.k.most {

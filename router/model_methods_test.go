@@ -36,8 +36,9 @@ func (b *modelBroker) method(id uint16, ch *modelChannel, m frames.Method) {
 	case *frames.BasicGet:
 		b.get(id, ch, m)
 	case *frames.BasicQos:
-		ch.prefetch = int(m.PrefetchCount)
-		b.send(id, &frames.BasicQosOk{})
+		b.qos(id, ch, m)
+	case *frames.ChannelFlow:
+		b.send(id, &frames.ChannelFlowOk{Active: m.Active})
 	case *frames.BasicRecover:
 		b.settle(ch, frames.Ack{Multiple: true, Requeue: true})
 		b.send(id, &frames.BasicRecoverOk{})
@@ -133,6 +134,7 @@ func (b *modelBroker) consume(id uint16, ch *modelChannel, m *frames.BasicConsum
 	k := &modelConsumer{tag: m.ConsumerTag, queue: m.Queue, noAck: m.NoAck, id: tableInt(m.Arguments, "id"), most: tableInt(m.Arguments, "prefetch")}
 	if !m.NoAck {
 		k.limit = ch.prefetch
+		b.mayLift(ch, k)
 	}
 	if b.ordered && strings.HasPrefix(m.Queue, "sharding: ") {
 		b.alone(k)

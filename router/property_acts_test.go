@@ -51,8 +51,7 @@ func (w *world) act() {
 		ch.noAckGets = append(ch.noAckGets, flag)
 		c.request(id, &frames.BasicGet{Queue: queue, NoAck: flag}, nil)
 	case 8:
-		ch.prefetch = []int{0, 1, 2, 3, 4, 7, 10, 11}[w.pick(8)]
-		c.request(id, &frames.BasicQos{PrefetchCount: uint16(ch.prefetch)}, nil)
+		w.qos(id, ch, flag)
 	case 9, 10, 11:
 		w.acknowledge(id, ch, flag, noWait)
 	case 12:
@@ -175,6 +174,7 @@ func (w *world) settle() {
 	if w.conn.Ops() != 0 || w.conn.HeldBytes() != 0 || w.conn.Holding() {
 		w.fail("ops %d, held %d octets", w.conn.Ops(), w.conn.HeldBytes())
 	}
+	w.unlifted()
 	for id := uint16(1); id <= 3; id++ {
 		ch := w.client.chans[id]
 		if ch == nil {

@@ -30,8 +30,9 @@ type world struct {
 	leader *leader // decides instead of the consumers' group; nil: the group does
 	trace  []string
 
-	channels int // how many the client uses
-	perNode  int // shards
+	channels int  // how many the client uses
+	perNode  int  // shards
+	limits   bool // whole channels are limited too
 }
 
 // TestRandomSessions plays random valid sessions with random delays on every way, and checks what client and broker may expect of the
@@ -41,6 +42,7 @@ func TestRandomSessions(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, rt, nil)
 		defer w.end()
+		w.limits = true
 		for range 1 + w.pick(200) {
 			w.step()
 		}
@@ -59,6 +61,9 @@ func newWorld(t *testing.T, rt *rapid.T, lead *leader) *world {
 		w.haunt()
 	}
 	w.client.attached = w.server.attached
+	if w.server.each = w.flip(); w.server.each {
+		w.announced = "4.3.0" // what control connections see does not matter here
+	}
 	policy, err := shards.NewPolicy("images", "/", "^images$", 0, shards.Definition{ShardsPerNode: w.perNode})
 	require.NoError(t, err)
 	w.channels = 1 // while there is no exchange: everything comes behind its declare

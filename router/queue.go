@@ -11,7 +11,11 @@ import (
 // v is hold when something has to be found out first.
 func (c *Conn) pseudo(ch *channel, f frames.Frame, queue string) (x *shards.Exchange, v Verdict) {
 	if queue == "" {
-		if ch.last == nil {
+		switch {
+		case ch.last != nil:
+		case ch.declared && ch.outstanding > 0:
+			return nil, hold // should that be a declare which fails, the pseudo-queue before it is meant, and the broker has never heard of that
+		default:
 			return nil, Forward // the broker knows which queue it means
 		}
 		x = ch.last
@@ -87,7 +91,7 @@ func (c *Conn) declareQueue(ch *channel, f frames.Frame) Verdict {
 
 // declaredQueue answers a pseudo-queue's declare.
 func (c *Conn) declaredQueue(ch *channel, x *shards.Exchange, m *frames.QueueDeclare, counts []shards.Count) {
-	ch.last = x
+	ch.last, ch.declared = x, true
 	if m.NoWait {
 		return
 	}
@@ -164,7 +168,11 @@ func (c *Conn) bind(ch *channel, f frames.Frame) Verdict {
 	if x == nil {
 		return v
 	}
-	if exchange != x.Name {
+	switch exchange {
+	case x.Name:
+	case "": // no queue may be bound there, in the broker's words
+		return c.refuse(ch, f, frames.AccessRefused, "operation not permitted on the default exchange")
+	default:
 		return c.refuse(ch, f, frames.PreconditionFailed, fmt.Sprintf("cannot bind pseudo-queue '%s' in vhost '%s' to exchange '%s': "+
 			"bind exchange '%s' to it with exchange.bind", x.Name, x.Vhost, exchange, x.Name))
 	}

@@ -1,6 +1,7 @@
 package router_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -18,9 +19,10 @@ const tagPrefix = "~"
 
 // rig is a router.Conn on a topology over an in-memory cluster, driven the way the proxy drives it.
 type rig struct {
-	cluster *cluster
-	topo    *shards.Topology
-	conn    *router.Conn
+	cluster   *cluster
+	topo      *shards.Topology
+	conn      *router.Conn
+	announced string // the broker's version in connection.start; "": the cluster's
 
 	up, down func(frames.Frame) // frames as they leave, in wire order
 	asked    func(router.Ask)   // questions that want an answer
@@ -187,7 +189,7 @@ func (r *rig) handshake(capabilities string, channels int) {
 	r.up, r.down = func(frames.Frame) {}, func(frames.Frame) {}
 	b := func(s string) { r.broker(parseFrame(words(s))) }
 	c := func(s string) { r.client(parseFrame(words(s))) }
-	b("0 connection.start version-minor=9 mechanisms=PLAIN locales=en_US")
+	b("0 connection.start version-minor=9 server-properties={version=\"" + cmp.Or(r.announced, r.cluster.version) + "\"} mechanisms=PLAIN locales=en_US")
 	c("0 connection.start-ok mechanism=PLAIN response=secret locale=en_US client-properties={capabilities={" + capabilities + "}}")
 	b("0 connection.tune channel-max=2047 frame-max=131072 heartbeat=60")
 	c("0 connection.tune-ok channel-max=2047 frame-max=130048 heartbeat=60")

@@ -11,6 +11,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/shardmq/shardmq/shards/control"
 	"github.com/shardmq/shardmq/shards/coordination"
 )
 
@@ -153,7 +154,7 @@ func (l *Listener) connectTo(ctx context.Context, address string) (*amqp.Connect
 	})
 	if err != nil {
 		_ = socket.Close()
-		return nil, err
+		return nil, control.Plain(err)
 	}
 	return conn, nil
 }

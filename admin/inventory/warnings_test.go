@@ -260,7 +260,7 @@ func TestViewLeavesOutStatesItCannotRead(t *testing.T) {
 	store("u", "garbage")
 	store("u", `{"v":2,"state":{"term":4}}`)
 	store("u", `{"v":1,"state":{"term":5,"exchanges":{"x":{"generation":1,"set":[{"queue":"orders"}]}}}}`)
-	store("u", `{"v":1,"state":{"term":5,"exchanges":{"x":{"generation":1,"set":[{"queue":"sharding: x - 0"}],"old":[{"queue":"orders"}]}}}}`)
+	store("u", `{"v":1,"state":{"term":5,"exchanges":{"x":{"generation":1,"set":[{"queue":"sharding: x - 0"}],"old":[{"queue":"orders","phase":"bound"}]}}}}`)
 	store("mallory", `{"v":1,"state":{"term":6}}`)
 	require.EqualValues(t, 3, v.State.Term)
 	require.True(t, v.Partial)

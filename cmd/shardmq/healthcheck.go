@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/shardmq/shardmq/config"
@@ -67,8 +68,9 @@ func (c *healthcheckCmd) Run(ctx context.Context, a *app) error {
 	if c.Ready {
 		check = ready
 	}
-	if err := check(conn); err != nil {
-		return fmt.Errorf("not healthy: %s: %w", c.Address, err)
+	server := &heard{ReadWriter: conn}
+	if err := check(server); err != nil {
+		return fmt.Errorf("not healthy: %s: %w%s", c.Address, err, c.hint(err, server.octets))
 	}
 	_, err = fmt.Fprintln(a.stdout, "healthy")
 	return err
@@ -86,6 +88,11 @@ func (c *healthcheckCmd) secure() (*tls.Config, error) {
 	if (c.Cert == "") != (c.Key == "") {
 		return nil, usagef("--cert: give both of --cert and --key, or neither")
 	}
+	if c.ServerName != "" {
+		if err := config.CheckServerName(c.ServerName); err != nil {
+			return nil, usagef("--server-name: %w", err)
+		}
+	}
 	loaded, found := certs.LoadClient(o)
 	if found.Fatal() {
 		return nil, usagef("--%w", found)
@@ -94,15 +101,51 @@ func (c *healthcheckCmd) secure() (*tls.Config, error) {
 	return loaded.Client(host), nil
 }
 
+// tlsAlert is how the answer of a TLS server to plain AMQP begins, if it gives one.
+const tlsAlert = 0x15
+
+var errAnswersTLS = errors.New("what answers speaks TLS")
+
+// heard counts what is read.
+type heard struct {
+	io.ReadWriter
+	octets int
+}
+
+// Read implements io.Reader.
+func (h *heard) Read(b []byte) (int, error) {
+	n, err := h.ReadWriter.Read(b)
+	h.octets += n
+	return n, err
+}
+
+// hint says what to try when the two sides may not speak the same: a listener with TLS just closes a connection that does not speak it.
+func (c *healthcheckCmd) hint(err error, octets int) string {
+	switch {
+	case c.TLS && errors.As(err, new(tls.RecordHeaderError)):
+		return "; if it is a listener without TLS, leave --tls out"
+	case c.TLS:
+		return ""
+	case errors.Is(err, errAnswersTLS):
+		return "; add --tls"
+	case octets == 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		return "; if it is a listener with TLS, add --tls"
+	}
+	return ""
+}
+
 func alive(conn io.ReadWriter) error {
 	if _, err := conn.Write([]byte{'A', 'M', 'Q', 'P', 0, 0, 0, 0}); err != nil {
 		return err
 	}
 	var answer [len(frames.ProtocolHeader)]byte
-	if _, err := io.ReadFull(conn, answer[:]); err != nil {
+	n, err := io.ReadFull(conn, answer[:])
+	switch {
+	case n > 0 && answer[0] == tlsAlert:
+		return errAnswersTLS
+	case err != nil:
 		return fmt.Errorf("no answer: %w", err)
-	}
-	if answer != frames.ProtocolHeader {
+	case answer != frames.ProtocolHeader:
 		return errors.New("what answers is no AMQP 0-9-1 server")
 	}
 	return nil
@@ -151,6 +194,9 @@ func readFrame(r io.Reader) (frames.Frame, error) {
 	head := make([]byte, frames.HeadSize)
 	if _, err := io.ReadFull(r, head); err != nil {
 		return nil, err
+	}
+	if head[0] == tlsAlert {
+		return nil, errAnswersTLS
 	}
 	size := binary.BigEndian.Uint32(head[3:])
 	if bytes.HasPrefix(head, frames.ProtocolHeader[:4]) || size > frames.MinFrameMax*16 {

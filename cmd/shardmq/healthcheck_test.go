@@ -59,6 +59,7 @@ func TestHealthcheck(t *testing.T) {
 	}
 	text := func([8]byte) []byte { return []byte("HTTP/1.1 400 Bad Request\r\n\r\n") }
 	nothing := func([8]byte) []byte { return nil }
+	alert := func([8]byte) []byte { return []byte("\x15\x03\x01\x00\x02\x02\x46") } // as RabbitMQ's TLS listeners answer
 	for name, c := range map[string]struct {
 		answer func([8]byte) []byte
 		flags  []string
@@ -68,9 +69,13 @@ func TestHealthcheck(t *testing.T) {
 		"alive":             {server(refused), nil, 0, "healthy\n"},
 		"ready":             {server(start), []string{"--ready"}, 0, "healthy\n"},
 		"no node":           {server(refused), []string{"--ready"}, 1, "the proxy answers 320 CONNECTION_FORCED - no node reachable"},
-		"reason missing":    {server(startOf("shardmq")), []string{"--ready"}, 1, "no answer: EOF"},
+		"reason missing":    {server(startOf("shardmq")), []string{"--ready"}, 1, "no answer: EOF\n"},
 		"cut short":         {server(start[:20]), []string{"--ready"}, 1, "no answer: unexpected EOF"},
-		"silent":            {nothing, nil, 1, "no answer: EOF"},
+		"silent":            {nothing, nil, 1, "no answer: EOF; if it is a listener with TLS, add --tls\n"},
+		"silent, ready":     {nothing, []string{"--ready"}, 1, "no answer: EOF; if it is a listener with TLS, add --tls\n"},
+		"TLS":               {alert, nil, 1, "what answers speaks TLS; add --tls\n"},
+		"TLS, ready":        {alert, []string{"--ready"}, 1, "what answers speaks TLS; add --tls\n"},
+		"plain, with --tls": {server(refused), []string{"--tls", "--no-verify"}, 1, "if it is a listener without TLS, leave --tls out\n"},
 		"another, not AMQP": {text, nil, 1, "what answers is no AMQP 0-9-1 server"},
 		"ready, not AMQP":   {text, []string{"--ready"}, 1, "what answers is no AMQP 0-9-1 server"},
 		"another version":   {func([8]byte) []byte { return []byte("AMQP\x00\x01\x00\x00") }, []string{"--ready"}, 1, "what answers is no AMQP 0-9-1 server"},
@@ -88,4 +93,11 @@ func TestHealthcheck(t *testing.T) {
 	r := shardmq(nil, "healthcheck", "--address", l.Addr().String())
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.stderr, "not healthy: ")
+}
+
+// A name that no certificate can have is a mistake of whoever asks.
+func TestHealthcheckOfABadServerName(t *testing.T) {
+	r := shardmq(nil, "healthcheck", "--tls", "--server-name", "rabbit.example:5671")
+	require.Equal(t, 2, r.code)
+	require.Contains(t, r.stderr, `shardmq: --server-name: is "rabbit.example:5671"; give a host name alone, without a port`)
 }

@@ -62,7 +62,7 @@ func TestFlagsToOptions(t *testing.T) {
 		Listeners: []proxy.Listener{{Address: ":5673"}}, Nodes: []proxy.Node{{Address: "localhost:5672"}},
 		ControlUsername: "guest", ControlPassword: "guest",
 		DialTimeout: 5 * time.Second, HandshakeTimeout: 10 * time.Second, DrainTimeout: 10 * time.Second,
-		Prefer: proxy.LeastConnections, Version: version(),
+		Prefer: proxy.LeastConnections, Version: version(), Flags: true,
 	}
 	with := func(change func(o *proxy.Options)) proxy.Options {
 		o := base
@@ -123,7 +123,7 @@ upstream:
   nodes: [{name: rabbit@a, address: "a:5672"}, {name: rabbit@b, address: "b:5672"}]
   control: {username: u, password: hunter2}
   dial-timeout: 1s
-proxy: {handshake-timeout: 2s, drain-timeout: 3s}
+proxy: {handshake-timeout: 2s, drain-timeout: 3s, max-connections: 500}
 policies: [{name: images, vhost: v, pattern: "^images", definition: {shards-per-node: 4}}]
 log: {level: warn, format: json}
 `
@@ -134,7 +134,7 @@ func TestFileToOptions(t *testing.T) {
 	require.Equal(t, proxy.Options{
 		Listeners: []proxy.Listener{{Address: "127.0.0.1:0"}}, Nodes: []proxy.Node{{Name: "rabbit@a", Address: "a:5672"}, {Name: "rabbit@b", Address: "b:5672"}},
 		ControlUsername: "u", ControlPassword: "hunter2",
-		DialTimeout: time.Second, HandshakeTimeout: 2 * time.Second, DrainTimeout: 3 * time.Second,
+		DialTimeout: time.Second, HandshakeTimeout: 2 * time.Second, DrainTimeout: 3 * time.Second, MaxConnections: 500,
 		Prefer: proxy.LeastConnections, Version: version(),
 	}, comparedPart(r.options))
 	require.NotNil(t, r.options.Policies.Match("v", "images.jpg"))

@@ -50,6 +50,7 @@ func (c *proxyCmd) Run(ctx context.Context, a *app) error {
 	}
 	running := live(loaded)
 	o := options(cfg, running, log)
+	o.Flags = c.Config == ""
 	if c.Config != "" {
 		stop := c.reloads(ctx, cfg, running, log, &o)
 		defer stop()
@@ -130,6 +131,7 @@ func options(cfg *config.Config, running *certificates[*certs.Live], log *zap.Lo
 		DialTimeout:      cfg.Upstream.DialTimeout,
 		HandshakeTimeout: cfg.Proxy.HandshakeTimeout,
 		DrainTimeout:     cfg.Proxy.DrainTimeout,
+		MaxConnections:   cfg.Proxy.MaxConnections,
 		Log:              log,
 		Version:          version(),
 		Ready: func(addrs []net.Addr) {

@@ -203,7 +203,7 @@ func (c *shardsFlags) one(ctx context.Context, cfg *config.Config, running *cert
 	u := &cfg.Upstream
 	o := inventory.Options{Vhost: vhost, Policies: shards.NewPolicies(cfg.Policies), Exchanges: c.Exchanges}
 	listener := &inventory.Listener{Vhost: vhost, Username: u.Control.Username, Password: string(u.Control.Password)}
-	dial := dialer(cfg, running, nodes)
+	dial := c.dialer(cfg, running, nodes)
 	listener.Dial = dial
 	for _, n := range nodes {
 		b := control.New(control.Options{Node: n.Name, Address: n.Address, Vhost: vhost, Username: u.Control.Username,
@@ -223,8 +223,9 @@ func (c *shardsFlags) one(ctx context.Context, cfg *config.Config, running *cert
 }
 
 // dialer connects to nodes as the proxy does for itself.
-func dialer(cfg *config.Config, running *certificates[*certs.Live], nodes []config.Node) func(ctx context.Context, network, address string) (net.Conn, error) {
+func (c *shardsFlags) dialer(cfg *config.Config, running *certificates[*certs.Live], nodes []config.Node) func(ctx context.Context, network, address string) (net.Conn, error) {
 	o := options(cfg, running, zap.NewNop())
+	o.Flags = c.Config == ""
 	return func(ctx context.Context, _, address string) (net.Conn, error) {
 		i := slices.IndexFunc(nodes, func(n config.Node) bool { return n.Address == address })
 		return proxy.Dial(ctx, &o, proxy.Node{Address: address, TLS: i >= 0 && nodes[i].TLS})

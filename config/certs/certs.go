@@ -98,7 +98,9 @@ func LoadServer(o ServerOptions) (*Loaded, Problems) {
 	c := &tls.Config{MinVersion: max(o.MinVersion, tls.VersionTLS12)}
 	leaf := f.keyPair(c, o.Cert, o.Key)
 	if o.ClientCA != "" {
-		c.ClientCAs = f.pool("client-ca", o.ClientCA)
+		var all []*x509.Certificate
+		c.ClientCAs, all = f.pool("client-ca", o.ClientCA)
+		f.signers("client-ca", o.ClientCA, all)
 		c.ClientAuth = tls.RequireAndVerifyClientCert
 		if o.ClientAuth == Optional {
 			c.ClientAuth = tls.VerifyClientCertIfGiven
@@ -117,7 +119,7 @@ func LoadClient(o ClientOptions) (*Loaded, Problems) {
 		InsecureSkipVerify: o.NoVerify} //nolint:gosec // asked for, and warned of
 	var leaf *x509.Certificate
 	if o.CA != "" {
-		c.RootCAs = f.pool("ca", o.CA)
+		c.RootCAs, _ = f.pool("ca", o.CA)
 	}
 	if o.Cert != "" {
 		leaf = f.keyPair(c, o.Cert, o.Key)

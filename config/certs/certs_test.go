@@ -2,6 +2,7 @@ package certs
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"io"
 	"log"
@@ -45,6 +46,8 @@ func TestProblemsOfFiles(t *testing.T) {
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
 	encrypted := pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte("x")})
 	oldEncrypted := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Headers: map[string]string{"Proc-Type": "4,ENCRYPTED"}, Bytes: []byte("x")})
+	bom := func(b []byte) []byte { return append([]byte("\xef\xbb\xbf"), b...) }
+	keyBlock, _ := pem.Decode(good.Key)
 	both := file("both.pem", append(append([]byte{}, good.Cert...), good.Key...))
 
 	for name, c := range map[string]struct {
@@ -64,6 +67,13 @@ func TestProblemsOfFiles(t *testing.T) {
 		"encrypted, old way": {cert, file("enc2.key", oldEncrypted), []string{"key: " + dir + "/enc2.key: is encrypted; store it without a pass phrase: openssl pkey -in " + dir + "/enc2.key -out NEW"}},
 		"DER":                {file("der", block.Bytes), key, []string{"cert: " + dir + "/der: is DER, not PEM; convert it: openssl x509 -inform der -in " + dir + "/der -out NEW"}},
 		"no PEM":             {file("text", []byte("hello")), file("text.key", []byte("hello")), []string{"cert: " + dir + "/text: holds no PEM; give certificates in PEM form", "key: " + dir + "/text.key: holds no PEM; give the certificate's private key in PEM form"}},
+		"DER key":            {cert, file("der.key", keyBlock.Bytes), []string{"key: " + dir + "/der.key: is DER, not PEM; convert it: openssl pkey -inform der -in " + dir + "/der.key -out NEW"}},
+		"byte order mark": {file("bom", bom(good.Cert)), file("bom.key", bom(good.Key)), []string{
+			"cert: " + dir + "/bom: begins with a byte order mark, which is no PEM; take it away: tail -c +4 " + dir + "/bom > NEW",
+			"key: " + dir + "/bom.key: begins with a byte order mark, which is no PEM; take it away: tail -c +4 " + dir + "/bom.key > NEW"}},
+		"a mark and a chain": {file("bom2", bom(append(good.Cert, ca.PEM...))), key, []string{"cert: " + dir + "/bom2: begins with a byte order mark, which is no PEM; "}},
+		"UTF-16":             {file("utf16", []byte("\xff\xfe-\x00-\x00")), key, []string{"cert: " + dir + "/utf16: is UTF-16, not PEM; convert it: iconv -f utf-16 -t utf-8 " + dir + "/utf16 > NEW"}},
+		"UTF-16, the other":  {file("utf16be", []byte("\xfe\xff\x00-\x00-")), key, []string{"cert: " + dir + "/utf16be: is UTF-16, not PEM; convert it: "}},
 		"expired":            {oldCert, oldKey, []string{"cert: " + oldCert + ": old expired on "}},
 		"open key":           {cert, openKey, []string{"key: " + openKey + ": can be read by everybody; take that away: chmod o-r " + openKey + " (warning)"}},
 	} {
@@ -87,6 +97,35 @@ func TestProblemsOfFiles(t *testing.T) {
 	_, found = LoadServer(ServerOptions{Cert: cert, Key: key, ClientCA: key})
 	require.Equal(t, []string{"client-ca: " + key + ": holds no certificate but private key; give the file with the certificate"}, texts(found))
 	require.EqualError(t, found, texts(found)[0])
+}
+
+// A certificate among the clients' CAs that is none lets nobody in whom it has signed.
+func TestClientCAThatIsNone(t *testing.T) {
+	dir := t.TempDir()
+	ca := certtest.NewCA(t, "test CA")
+	server := ca.Issue(t, certtest.Asked{Name: "server", Hosts: []string{"localhost"}})
+	cert, key := server.Write(t, dir, "server")
+	mixed := certtest.WriteFile(t, dir, "mixed.pem", append(append([]byte{}, ca.PEM...), server.Cert...))
+	for file, name := range map[string]string{cert: "server", mixed: "server", certtest.WriteFile(t, dir, "ca.pem", ca.PEM): ""} {
+		loaded, found := LoadServer(ServerOptions{Cert: cert, Key: key, ClientCA: file})
+		require.NotNil(t, loaded)
+		var want []string
+		if name != "" {
+			want = []string{"client-ca: " + file + ": " + name + " is no CA: no certificate is good that it has signed, only itself is; " +
+				"give the certificate of the clients' CA (warning)"}
+		}
+		require.Equal(t, want, texts(found))
+		_, found = LoadClient(ClientOptions{CA: file})
+		require.Empty(t, found, "a server's certificate may stand for itself")
+	}
+	usage := func(u x509.KeyUsage) *x509.Certificate {
+		return &x509.Certificate{Version: 3, BasicConstraintsValid: true, IsCA: true, KeyUsage: u}
+	}
+	require.True(t, signs(usage(0)))
+	require.True(t, signs(usage(x509.KeyUsageCertSign|x509.KeyUsageCRLSign)))
+	require.False(t, signs(usage(x509.KeyUsageDigitalSignature)))
+	require.False(t, signs(&x509.Certificate{Version: 3}))
+	require.True(t, signs(&x509.Certificate{Version: 1}), "there were no extensions yet")
 }
 
 // talk has a client with that configuration say a word to a server with live's, and returns what the handshakes have said.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -71,7 +72,27 @@ func (f *loader) read(key, path string) (data []byte, mode fs.FileMode, ok bool)
 		return nil, 0, false
 	}
 	f.mix(key, string(data))
-	return data, mode, true
+	return data, mode, f.text(key, path, data)
+}
+
+// text reports a byte order mark. The PEM block behind one would be overlooked, here as by others that read the file, and a second block not.
+func (f *loader) text(key, path string, data []byte) bool {
+	switch {
+	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
+		f.problems.addf(key, "%s: begins with a byte order mark, which is no PEM; take it away: tail -c +4 %[1]s > NEW", path)
+		return false
+	case bytes.HasPrefix(data, []byte("\xff\xfe")), bytes.HasPrefix(data, []byte("\xfe\xff")):
+		f.problems.addf(key, "%s: is UTF-16, not PEM; convert it: iconv -f utf-16 -t utf-8 %[1]s > NEW", path)
+		return false
+	}
+	return true
+}
+
+// isDER reports whether data begins with what certificates and keys are in DER.
+func isDER(data []byte) bool {
+	var whole asn1.RawValue
+	_, err := asn1.Unmarshal(data, &whole)
+	return err == nil && whole.Class == asn1.ClassUniversal && whole.Tag == asn1.TagSequence
 }
 
 // keyPair puts a certificate and its key into c and returns the certificate.
@@ -105,9 +126,9 @@ func (f *loader) keyPair(c *tls.Config, certPath, keyPath string) *x509.Certific
 // key reports what keeps a file from being an unencrypted private key.
 func (f *loader) key(data []byte, path string) bool {
 	var others []string
-	for {
+	for rest := data; ; {
 		var block *pem.Block
-		if block, data = pem.Decode(data); block == nil {
+		if block, rest = pem.Decode(rest); block == nil {
 			break
 		}
 		switch {
@@ -119,23 +140,45 @@ func (f *loader) key(data []byte, path string) bool {
 		}
 		others = append(others, block.Type)
 	}
-	if others == nil {
-		f.problems.addf("key", "%s: holds no PEM; give the certificate's private key in PEM form", path)
-	} else {
+	switch {
+	case others != nil:
 		f.problems.addf("key", "%s: holds no private key but %s; are cert and key the right way round?", path, strings.ToLower(others[0]))
+	case isDER(data):
+		f.problems.addf("key", "%s: is DER, not PEM; convert it: openssl pkey -inform der -in %[1]s -out NEW", path)
+	default:
+		f.problems.addf("key", "%s: holds no PEM; give the certificate's private key in PEM form", path)
 	}
 	return false
 }
 
 // pool reads a file of CA certificates.
-func (f *loader) pool(key, path string) *x509.CertPool {
-	_, all := f.chain(key, path)
-	pool := x509.NewCertPool()
+func (f *loader) pool(key, path string) (pool *x509.CertPool, all []*x509.Certificate) {
+	_, all = f.chain(key, path)
+	pool = x509.NewCertPool()
 	for _, c := range all {
 		pool.AddCert(c)
 		f.validity(key, path, c)
 	}
-	return pool
+	return pool, all
+}
+
+// signers warns of certificates that nobody's can be signed by. As nodes' CAs they make sense, for a server may have signed its own; among
+// clients' they are a mistake, and let in whoever has that certificate.
+func (f *loader) signers(key, path string, all []*x509.Certificate) {
+	for _, c := range all {
+		if !signs(c) {
+			f.problems.warnf(key, "%s: %s is no CA: no certificate is good that it has signed, only itself is; give the certificate of the clients' CA",
+				path, Name(c))
+		}
+	}
+}
+
+// signs reports whether crypto/x509 takes a certificate for that of a CA (RFC 5280, 4.2.1.3 and 4.2.1.9; version 1 does not say).
+func signs(c *x509.Certificate) bool {
+	if c.Version == 3 && !c.BasicConstraintsValid || c.BasicConstraintsValid && !c.IsCA {
+		return false
+	}
+	return c.KeyUsage == 0 || c.KeyUsage&x509.KeyUsageCertSign != 0
 }
 
 // chain reads the certificates in a file; none without a problem.
@@ -166,7 +209,7 @@ func (f *loader) chain(key, path string) (data []byte, certs []*x509.Certificate
 		return data, certs
 	case others != nil:
 		f.problems.addf(key, "%s: holds no certificate but %s; give the file with the certificate", path, strings.ToLower(others[0]))
-	case bytes.HasPrefix(data, []byte{0x30, 0x82}):
+	case isDER(data):
 		f.problems.addf(key, "%s: is DER, not PEM; convert it: openssl x509 -inform der -in %[1]s -out NEW", path)
 	default:
 		f.problems.addf(key, "%s: holds no PEM; give certificates in PEM form", path)

@@ -15,15 +15,17 @@ import (
 // certificate's.
 //
 // x509.Certificate.Subject does not do: it keeps one common name of several, and not the order.
-type Subject struct{ text string }
+type Subject struct{ text, commonName string }
 
 // attributes are the names of RFC 2253, and those that openssl uses beside them. Of two for the same type the first is shown.
 var attributes = []struct{ name, oid string }{
-	{"CN", "2.5.4.3"}, {"L", "2.5.4.7"}, {"ST", "2.5.4.8"}, {"O", "2.5.4.10"}, {"OU", "2.5.4.11"}, {"C", "2.5.4.6"}, {"STREET", "2.5.4.9"},
+	{"CN", oidCommonName}, {"L", "2.5.4.7"}, {"ST", "2.5.4.8"}, {"O", "2.5.4.10"}, {"OU", "2.5.4.11"}, {"C", "2.5.4.6"}, {"STREET", "2.5.4.9"},
 	{"DC", "0.9.2342.19200300.100.1.25"}, {"UID", "0.9.2342.19200300.100.1.1"},
 	{"emailAddress", "1.2.840.113549.1.9.1"}, {"E", "1.2.840.113549.1.9.1"}, {"serialNumber", "2.5.4.5"}, {"SN", "2.5.4.4"}, {"GN", "2.5.4.42"},
 	{"title", "2.5.4.12"}, {"postalCode", "2.5.4.17"},
 }
+
+const oidCommonName = "2.5.4.3"
 
 // errSubject is what is wrong with a subject's text.
 var errSubject = errors.New("not a subject in the form of RFC 2253")
@@ -31,7 +33,7 @@ var errSubject = errors.New("not a subject in the form of RFC 2253")
 // ParseSubject reads a subject in the form of RFC 2253: CN=app1,O=Example, the last part of the certificate's first, as
 // "openssl x509 -noout -subject -nameopt RFC2253" prints it.
 func ParseSubject(text string) (Subject, error) {
-	var rdns, rdn []string
+	var rdns, rdn, commonNames []string
 	for rest, more := text, true; more; {
 		name, after, ok := strings.Cut(rest, "=")
 		oid, known := typeNamed(strings.TrimSpace(name))
@@ -43,6 +45,9 @@ func ParseSubject(text string) (Subject, error) {
 			return Subject{}, err
 		}
 		rdn = append(rdn, attribute(oid, value))
+		if oid == oidCommonName {
+			commonNames = append(commonNames, value)
+		}
 		if after[end:] == "" || after[end] != '+' {
 			rdns, rdn = append(rdns, together(rdn)), nil
 		}
@@ -50,7 +55,7 @@ func ParseSubject(text string) (Subject, error) {
 			rest = after[end+1:]
 		}
 	}
-	return Subject{strings.Join(rdns, ",")}, nil
+	return Subject{strings.Join(rdns, ","), only(commonNames)}, nil
 }
 
 // SubjectOf is a certificate's; the zero value if there is none in it, or anything that is no text.
@@ -59,7 +64,7 @@ func SubjectOf(c *x509.Certificate) Subject {
 	if rest, err := asn1.Unmarshal(c.RawSubject, &names); err != nil || len(rest) > 0 {
 		return Subject{}
 	}
-	var rdns []string
+	var rdns, commonNames []string
 	for _, set := range slices.Backward(names) {
 		var rdn []string
 		for _, each := range set {
@@ -67,15 +72,29 @@ func SubjectOf(c *x509.Certificate) Subject {
 			if !ok {
 				return Subject{}
 			}
-			rdn = append(rdn, attribute(each.Type.String(), value))
+			oid := each.Type.String()
+			rdn = append(rdn, attribute(oid, value))
+			if oid == oidCommonName {
+				commonNames = append(commonNames, value)
+			}
 		}
 		rdns = append(rdns, together(rdn))
 	}
-	return Subject{strings.Join(rdns, ",")}
+	return Subject{strings.Join(rdns, ","), only(commonNames)}
 }
 
 // String is the subject in the form of RFC 2253.
 func (s Subject) String() string { return s.text }
+
+// CommonName is the common name in it; "" if there is none, or more than one.
+func (s Subject) CommonName() string { return s.commonName }
+
+func only(all []string) string {
+	if len(all) != 1 {
+		return ""
+	}
+	return all[0]
+}
 
 // together are the attributes of one part, whose order says nothing.
 func together(rdn []string) string {

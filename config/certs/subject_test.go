@@ -48,6 +48,11 @@ func TestSubjects(t *testing.T) {
 		require.NoError(t, err, text)
 		require.Equal(t, want, subject(t, parts...), text)
 	}
+	for text, name := range map[string]string{"CN=app2,O=Example": "app2", `O=x+2.5.4.3=a\,b`: "a,b", "O=Example": "", "CN=a,CN=a": "", "CN=a+CN=b": ""} {
+		s, err := ParseSubject(text)
+		require.NoError(t, err, text)
+		require.Equal(t, name, s.CommonName(), text)
+	}
 	require.Zero(t, subject(t), "none")
 	require.Zero(t, subject(t, part(is(commonName, 5))), "no text")
 	require.Zero(t, SubjectOf(&x509.Certificate{RawSubject: []byte("x")}))

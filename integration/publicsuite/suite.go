@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// patience is how long the suite may take one way, in all.
-const patience = 10 * time.Minute
+// patience is how long the suite may take one way, in all. It is generous: it is reached by a suite that hangs.
+const patience = 30 * time.Minute
 
 // way is how the suite reaches the broker.
 type way struct {
@@ -37,17 +37,23 @@ func play(ctx context.Context, o options, url string) (map[string]string, error)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
+	if ctx.Err() != nil { // killed: the rest did not run
+		return nil, ctx.Err()
+	}
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		return nil, err
 	}
-	results := parse(&out)
+	if at := bytes.Index(out.Bytes(), []byte("\npanic: ")); at >= 0 { // that some tests did not run says nothing about them
+		return nil, fmt.Errorf("the suite did not come to its end:%s", out.Bytes()[at:min(at+4000, out.Len())])
+	}
+	results := parse(bytes.NewReader(out.Bytes()))
 	if len(results) == 0 {
 		return nil, fmt.Errorf("no test ran: %w; it said:\n%s", err, out.String())
 	}
 	return results, nil
 }
 
-// parse reads the output of go test -v. A test that a panic ended has begun and has no result: it counts as failed.
+// parse reads the output of go test -v. A test that has begun and has no result counts as failed.
 func parse(out io.Reader) map[string]string {
 	results := map[string]string{}
 	lines := bufio.NewScanner(out)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -44,9 +45,18 @@ func (n *Node) eval(ctx context.Context, expressions string) (string, error) {
 	return n.value(strings.TrimSuffix(value, "}"))
 }
 
-// value decodes a list of hexadecimal digits, as Erlang prints it.
+// value decodes a list of hexadecimal digits, as Erlang prints it: as text, or, from 64 KiB on, number by number.
 func (n *Node) value(printed string) (string, error) {
-	text, err := hex.DecodeString(strings.Trim(strings.TrimSpace(printed), `"[]`))
+	digits := strings.Trim(strings.TrimSpace(printed), `"[]`)
+	if strings.Contains(digits, ",") {
+		var all []byte
+		for number := range strings.SplitSeq(digits, ",") {
+			digit, _ := strconv.ParseUint(strings.TrimSpace(number), 10, 8) // what is none is no digit either
+			all = append(all, byte(digit))
+		}
+		digits = string(all)
+	}
+	text, err := hex.DecodeString(digits)
 	if err != nil {
 		return "", fmt.Errorf("evaluate on %s: the value is %s", n.Name, printed)
 	}

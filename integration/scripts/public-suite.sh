@@ -5,8 +5,10 @@
 #
 #   integration/scripts/public-suite.sh [-version 4.3] [-run REGEXP]
 #
-# AMQP_URL names a RabbitMQ to use; otherwise one is started. SHARDMQ_BINARY
-# names a shardmq to use; otherwise one is built.
+# AMQP_URL names a RabbitMQ to use; otherwise one is started, with the management
+# API at 127.0.0.1:15672, where some of the tests look for it. While something
+# else has that port, they fail, directly as well. SHARDMQ_BINARY names a shardmq
+# to use; otherwise one is built.
 set -euo pipefail
 
 module=github.com/rabbitmq/amqp091-go

@@ -61,7 +61,7 @@ func (a account) connectError(err error, address, node string) error {
 	}
 	closed, ok := errors.AsType[*amqp.Error](err)
 	if !ok || !closed.Server || codeOf(closed) == frames.ConnectionForced {
-		return unreachable(address, fmt.Errorf("AMQP handshake: %w", err))
+		return unreachable(address, fmt.Errorf("AMQP handshake: %w", Plain(err)))
 	}
 	refusal := &shards.BrokerError{
 		Code: uint16(closed.Code), Text: closed.Reason, Connecting: true,
@@ -74,6 +74,21 @@ func (a account) connectError(err error, address, node string) error {
 		refusal.Right = fmt.Sprintf("any permission in vhost '%s'", a.vhost)
 	}
 	return refusal
+}
+
+// socketError is an error of a socket as amqp091-go passes it on.
+type socketError struct{ wrapped *amqp.Error }
+
+func (e *socketError) Error() string { return e.wrapped.Reason }
+func (e *socketError) Unwrap() error { return e.wrapped }
+
+// Plain is an error of amqp091-go, but says only why a socket has ended where that is all there is to it: amqp091-go makes a 501 of that, as if the
+// broker had said so.
+func Plain(err error) error {
+	if e, ok := errors.AsType[*amqp.Error](err); ok && !e.Server && codeOf(e) == frames.FrameError {
+		return &socketError{e}
+	}
+	return err
 }
 
 func codeOf(e *amqp.Error) frames.Code { return frames.Code(e.Code) }

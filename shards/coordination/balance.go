@@ -93,16 +93,7 @@ func (c *Core) forgetGone(e *Entry, w *work, there map[consumerKey]bool) {
 			delete(e.Grants, proxy)
 		}
 	}
-	for k := range w.goal {
-		if !there[k] {
-			w.forget(k)
-		}
-	}
-	for k := range w.revoked {
-		if !there[k] {
-			w.forget(k)
-		}
-	}
+	w.forget(func(k consumerKey) bool { return !there[k] })
 	if gone {
 		c.changed()
 	}

@@ -30,6 +30,9 @@ type Core struct {
 	// heard last.
 	promised Ballot
 	leaderAt time.Duration
+	// reachable is since when this proxy could hear a leader: it is connected, and was
+	// not stopped.
+	reachable time.Duration
 	// applied is the state this proxy goes by; zero when it has left it (local.go).
 	applied Stamp
 	known   *State // what was heard last; a leader's working copy
@@ -87,7 +90,7 @@ func (c *Core) nextID() uint64 {
 // Connected: messages come and go from now on.
 func (c *Core) Connected(now time.Duration) {
 	c.at(now)
-	c.connected = true
+	c.connected, c.reachable = true, now
 	if !c.local.on {
 		c.leaderAt = now // there was nobody to hear
 	}
@@ -99,6 +102,7 @@ func (c *Core) Connected(now time.Duration) {
 func (c *Core) Disconnected(now time.Duration) {
 	c.at(now)
 	c.connected = false
+	c.wakes(true)
 	clear(c.local.locks) // they ended with the connection
 	c.deposed()
 }
@@ -177,6 +181,9 @@ func (c *Core) Wake() time.Duration {
 	at := c.now + c.t.Announce/4
 	if c.alone {
 		return at
+	}
+	if c.waking.stale {
+		return c.now
 	}
 	if c.connected {
 		at = min(at, c.reportDue)

@@ -264,35 +264,7 @@ func TestSleepsWhileNothingCanBeSent(t *testing.T) {
 	require.Greater(t, r.c.Wake(), r.now)
 	r.c.whoDue = true
 	r.c.Disconnected(r.now)
+	r.c.Own(r.now, r.own)
 	r.c.Tick(r.now)
 	require.Greater(t, r.c.Wake(), r.now)
-}
-
-// While the leader unbinds a shard nobody may begin to bind it again.
-func TestNothingIsAdoptedWhileShardsAreUnbound(t *testing.T) {
-	r := newCoreRig(t)
-	r.lead()
-	want := func(shards int) {
-		r.own["x"] = ExchangeReport{Want: Spec{Shards: makeShards(nodeNames(1), shards), Ordered: true}}
-		r.pass(time.Second, true)
-	}
-	done := func(kind EffectKind) {
-		for r.effect == nil || r.effect.Effect != kind {
-			r.pass(time.Second, true)
-		}
-		r.c.Done(r.now, r.effect.ID, "x", Outcome{OK: true})
-		r.take()
-	}
-	want(1)
-	done(PrepareEffect)
-	for r.effect.Effect != RetireEffect {
-		r.pass(time.Second, true)
-	}
-	want(2)
-	require.Nil(t, r.c.Plan("x").Next)
-	require.Len(t, r.c.Plan("x").Old, 1)
-	done(RetireEffect)
-	r.pass(100*time.Millisecond, true)
-	require.Len(t, r.c.Plan("x").Next, 2)
-	require.Empty(t, r.c.Plan("x").Old)
 }

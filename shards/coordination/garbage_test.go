@@ -87,7 +87,11 @@ func TestProxiesAreBounded(t *testing.T) {
 		r.c.Receive(r.now, &Message{Kind: ReportKind, From: "p" + strconv.Itoa(i), Seq: 1})
 	}
 	require.Len(t, r.c.members, maxMembers)
-	r.pass(2*time.Minute, false)
+	for range 120 {
+		r.now += time.Second
+		r.c.Tick(r.now)
+		r.take()
+	}
 	r.report("b", Ballot{}, 0)
 	require.NotNil(t, r.c.members["b"], "those made up are forgotten")
 }
@@ -105,12 +109,17 @@ func TestDecodeRefusesImpossibleShards(t *testing.T) {
 	_, err := DecodeMessage(state(good))
 	require.NoError(t, err)
 	for name, l := range map[string]Layout{
-		"no shards":         with(func(l *Layout) { l.Set = nil }),
-		"no generation":     with(func(l *Layout) { l.Generation = 0 }),
-		"the last number":   with(func(l *Layout) { l.Generation = math.MaxUint64 }),
-		"a shard twice":     with(func(l *Layout) { l.Set = append(l.Set, l.Set[0]) }),
-		"no name":           with(func(l *Layout) { l.Next = []Shard{{}} }),
-		"a name too long":   with(func(l *Layout) { l.Old = []OldShard{{Shard: Shard{Queue: strings.Repeat("q", 256)}}} }),
+		"no shards":       with(func(l *Layout) { l.Set = nil }),
+		"no generation":   with(func(l *Layout) { l.Generation = 0 }),
+		"the last number": with(func(l *Layout) { l.Generation = math.MaxUint64 }),
+		"a shard twice":   with(func(l *Layout) { l.Set = append(l.Set, l.Set[0]) }),
+		"no name":         with(func(l *Layout) { l.Next = []Shard{{}} }),
+		"a name too long": with(func(l *Layout) { l.Old = []OldShard{{Shard: Shard{Queue: strings.Repeat("q", 256)}}} }),
+		"no known phase":  with(func(l *Layout) { l.Old = []OldShard{{Shard: Shard{Queue: "r"}, Phase: "gone"}} }),
+		"old and in use":  with(func(l *Layout) { l.Old = []OldShard{{Shard: l.Set[0], Phase: Bound}} }),
+		"old and to come": with(func(l *Layout) {
+			l.Next, l.Old = []Shard{{Queue: "r"}}, []OldShard{{Shard: Shard{Queue: "r"}, Phase: Unbound}}
+		}),
 		"beyond all bounds": with(func(l *Layout) { l.Next = makeShards(nodeNames(1), maxShards+1) }),
 	} {
 		_, err := DecodeMessage(state(l))

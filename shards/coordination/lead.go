@@ -239,7 +239,7 @@ func (c *Core) sendState(now bool) {
 // drop forgets what a proxy had.
 func (l *lead) drop(proxy string) {
 	for _, w := range l.works {
-		w.drop(proxy)
+		w.forget(func(k consumerKey) bool { return k.proxy == proxy })
 	}
 }
 

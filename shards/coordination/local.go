@@ -56,6 +56,7 @@ func (c *Core) tickLocal() {
 	if silent >= c.t.Silent && !c.local.on {
 		c.local.on = true
 		c.applied = Stamp{} // whatever a leader says next is news
+		c.wakes(false)      // but may be from before
 		c.log("no leader is heard, keeping what there is")
 		c.decideLocally(sortedKeys(c.self.report))
 	}
@@ -221,10 +222,13 @@ func (c *Core) localPlan(exchange string) *Plan {
 	default:
 		return nil
 	}
-	copied := *p
+	copied, targets := *p, p.Targets
+	if p.Ordered && !c.connected {
+		targets = c.kept(exchange, nil) // others may have been granted the rest
+	}
 	copied.Targets = make(map[uint64][]string)
 	for _, id := range c.localConsumers(exchange) {
-		if queues := p.Targets[id]; len(queues) > 0 {
+		if queues := targets[id]; len(queues) > 0 {
 			copied.Targets[id] = queues
 		}
 	}

@@ -27,9 +27,10 @@ type lock struct {
 }
 
 // mayTake reports whether shards of an ordered exchange may be taken: by now every
-// proxy has missed the leader too, and locked what its consumers hold.
+// proxy has missed the leader too, and locked what its consumers hold. What this one
+// alone has missed, while it was away, does not count.
 func (c *Core) mayTake() bool {
-	return c.local.lockable && c.local.on && c.now-c.leaderAt >= c.t.Silent+2*c.t.Announce
+	return c.local.lockable && c.local.on && c.now-max(c.leaderAt, c.reachable) >= c.t.Silent+2*c.t.Announce
 }
 
 // helpsItself reports whether this proxy could come to hold more than it has been

@@ -92,7 +92,7 @@ func TestScenarioAlarmOrdered(t *testing.T) {
 // All consumers of an ordered exchange go and come back during an alarm, at both
 // proxies at once: all shards are consumed again, each by one.
 func TestScenarioAlarmOrderedRestart(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(restarts) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w, a, b := alarmWorld(t, seed)
 			w.run(w.now + w.some(8000))
@@ -191,4 +191,28 @@ func TestTakenInAnAlarmStaysTaken(t *testing.T) {
 	require.Equal(t, theirs, r.granted("c", 1))
 	require.Equal(t, ours, r.granted("me", 5))
 	require.Empty(t, r.granted("b", 1))
+}
+
+// Nobody goes by the report of a proxy that may be taking shards by itself.
+func TestReportsOfLocalProxiesDoNotCount(t *testing.T) {
+	r := newCoreRig(t)
+	ballot := r.lead()
+	local := func(is bool) {
+		r.seq["b"]++
+		r.c.Receive(r.now, &Message{
+			Kind: ReportKind, From: "b", Seq: r.seq["b"], Promised: ballot, Applied: Stamp{ballot, r.c.known.Version}, Local: is,
+		})
+		r.take()
+		r.pass(500*time.Millisecond, true)
+	}
+	local(true)
+	require.NotContains(t, r.c.known.Proxies, "b")
+	local(false)
+	require.Contains(t, r.c.known.Proxies, "b")
+	r.pass(4*time.Second, false)
+	local(true)
+	local(true)
+	require.False(t, r.c.leading(), "it is waited for")
+	local(false)
+	require.True(t, r.c.leading())
 }

@@ -16,6 +16,7 @@ var (
 	ErrNoPlan = errors.New("nothing decided on the exchange yet")
 
 	errNoTopologist = errors.New("nobody to change shards at the broker")
+	errNotAwaited   = errors.New("this proxy does not lead any more")
 )
 
 // Logger takes what is worth a line in the log; key-value pairs follow the message.
@@ -167,7 +168,7 @@ func (n *Node) Changed(exchange string) {
 // has something applied. mu is held.
 func (n *Node) compute(exchange string) {
 	reporter, ok := n.o.Participant.(ExchangeReporter)
-	if !ok {
+	if !ok || n.core.WantsReport(n.now(), nil) {
 		n.settle()
 		return
 	}

@@ -2,7 +2,6 @@ package coordination
 
 import (
 	"context"
-	"sync"
 	"time"
 )
 
@@ -85,10 +84,7 @@ func (n *Node) event(e Event) {
 	if n.closed {
 		return
 	}
-	now := n.now()
-	if n.core.WantsReport(now, message) {
-		n.core.Own(now, n.o.Participant.Report())
-	}
+	now := n.begun(message)
 	switch e.Kind {
 	case Received:
 		n.core.Receive(now, message)
@@ -104,6 +100,16 @@ func (n *Node) event(e Event) {
 	if n.perform() {
 		n.settle()
 	}
+}
+
+// begun returns the time of an event, once the core has the report that it wants to
+// have before. mu is held.
+func (n *Node) begun(m *Message) time.Duration {
+	now := n.now()
+	if n.core.WantsReport(now, m) {
+		n.core.Own(now, n.o.Participant.Report())
+	}
+	return now
 }
 
 // perform does, or begins, what the core wants done, and reports whether anything
@@ -162,7 +168,7 @@ func (n *Node) begin(out Output) {
 		if n.closed {
 			return
 		}
-		done(n.now())
+		done(n.begun(nil))
 		if n.perform() {
 			n.settle()
 		}
@@ -206,8 +212,18 @@ func (n *Node) affect(out Output) func(time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(n.ctx, effectTimeout)
 	defer cancel()
-	o := n.outcome(ctx, out)
+	o := Outcome{Err: errNotAwaited}
+	if n.awaits(out) {
+		o = n.outcome(ctx, out)
+	}
 	return func(now time.Duration) { n.core.Done(now, out.ID, out.Exchange, o) }
+}
+
+// awaits reports whether an effect is still wanted, now that it is its turn.
+func (n *Node) awaits(out Output) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.core.Awaits(n.now(), out.ID, out.Exchange)
 }
 
 func (n *Node) outcome(ctx context.Context, out Output) (o Outcome) {
@@ -250,43 +266,4 @@ func (n *Node) send() {
 			cancel()
 		}
 	}
-}
-
-// outbox holds messages until they are sent: of each kind the last, so that it
-// cannot grow while nothing can be sent.
-type outbox struct {
-	mu    sync.Mutex // a leaf
-	slots []slot
-	ready chan struct{} // capacity 1: there is something
-}
-
-type slot struct {
-	kind Kind
-	body []byte
-}
-
-func (o *outbox) init() { o.ready = make(chan struct{}, 1) }
-
-func (o *outbox) put(kind Kind, body []byte) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i := range o.slots {
-		if o.slots[i].kind == kind {
-			o.slots = append(o.slots[:i], o.slots[i+1:]...)
-			break
-		}
-	}
-	o.slots = append(o.slots, slot{kind, body})
-	select {
-	case o.ready <- struct{}{}:
-	default:
-	}
-}
-
-func (o *outbox) take() []slot {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	slots := o.slots
-	o.slots = nil
-	return slots
 }

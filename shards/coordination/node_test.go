@@ -3,6 +3,7 @@ package coordination
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -118,4 +119,78 @@ func TestNodeTakesOnlyShards(t *testing.T) {
 	require.Nil(t, got)
 	_, err = n.decode(encode(&Message{Kind: StateKind, State: state}))
 	require.ErrorIs(t, err, errShards)
+}
+
+// mute is a Transport on which nothing happens.
+type mute struct{}
+
+func (mute) ID() string                                  { return "me" }
+func (mute) Events() <-chan Event                        { return nil }
+func (mute) Send(context.Context, []byte) error          { return nil }
+func (mute) Store(context.Context, []byte) error         { return nil }
+func (mute) Resign()                                     {}
+func (mute) Alive(context.Context, string) (bool, error) { return true, nil }
+func (mute) Close() error                                { return nil }
+
+// piecemeal is a participant that can report on one exchange alone.
+type piecemeal struct{ *fakeParticipant }
+
+func (p piecemeal) ReportOn(exchange string) (ExchangeReport, bool) {
+	r, ok := p.Report()[exchange]
+	return r, ok
+}
+
+// A process that goes on after it was stopped drops what it may not begin on any more,
+// of all exchanges, whatever comes first.
+func TestNodeWakesAtWhateverComesFirst(t *testing.T) {
+	for name, first := range map[string]func(n *Node){
+		"a change":    func(n *Node) { n.Changed("x") },
+		"a message":   func(n *Node) { n.event(received(&Message{Kind: WhoKind})) },
+		"an answer":   func(n *Node) { n.begin(Output{Kind: AliveOutput, Proxy: "z"}); synctest.Wait() },
+		"the clock":   func(n *Node) { n.tick() },
+		"cut off too": func(n *Node) { n.event(Event{Kind: Disconnected}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				want := Spec{Shards: makeShards(nodeNames(1), 1), Ordered: true}
+				p := piecemeal{newFakeParticipant(map[string]Spec{"x": want, "y": want})}
+				p.join("y", ConsumerReport{ID: 1})
+				n := NewNode(NodeOptions{Participant: p, Transport: mute{}})
+				defer n.Close()
+				n.event(Event{Kind: Connected})
+				time.Sleep(time.Second)
+				n.tick()
+				n.event(received(&Message{Kind: StateKind, State: &State{
+					Stamp: Stamp{Ballot{9, "z"}, 1}, Proxies: map[string]uint64{"me": 1, "z": 1},
+					Exchanges: map[string]*Entry{"y": {
+						Layout: Layout{Generation: 1, Set: want.Shards, Ordered: true}, Grants: Grants{"me": {1: {want.Shards[0].Queue}}},
+					}},
+				}}))
+				require.Len(t, p.targets("y", 1), 1)
+				time.Sleep(10 * time.Second)
+				first(n)
+				require.Empty(t, p.targets("y", 1))
+			})
+		})
+	}
+}
+
+// remover counts what it is asked to remove.
+type remover struct {
+	Topologist
+	asked int
+}
+
+func (r *remover) Remove(context.Context, string, Shard) (bool, error) {
+	r.asked++
+	return true, nil
+}
+
+// What has waited for its turn is not done if nobody waits for it any more.
+func TestNodeRemovesOnlyWhatIsAwaited(t *testing.T) {
+	r := &remover{}
+	n := NewNode(NodeOptions{Participant: nobody{}, Topologist: r})
+	defer n.Close()
+	n.affect(Output{Kind: EffectOutput, ID: 99, Exchange: "x", Effect: RemoveEffect, Shards: makeShards(nodeNames(1), 1)})
+	require.Zero(t, r.asked)
 }

@@ -2,4 +2,8 @@
 
 package coordination
 
-const simSeedsDefault = 1000
+const (
+	simSeedsDefault = 1000
+	crashStride     = 1
+	restarts        = 200
+)

@@ -33,7 +33,7 @@ func newOldRig() *oldRig {
 
 // pass lets time pass. The proxy does at once what the plan says.
 func (r *oldRig) pass(d time.Duration) {
-	for end := r.now + d; r.now < end; r.now += 250 * time.Millisecond {
+	for end := r.now + d; r.now < end; r.now += 500 * time.Millisecond {
 		r.c.Own(r.now, map[string]ExchangeReport{"x": r.report})
 		r.c.Tick(r.now)
 		for outs := r.c.Take(); len(outs) > 0; outs = r.c.Take() {

@@ -63,8 +63,20 @@ func (s *State) problem() error {
 				return errShards
 			}
 		}
+		if !e.orderly() {
+			return errShards
+		}
 	}
 	return nil
+}
+
+// orderly reports whether every old shard is on its way out, and none of them is in use:
+// it would be unbound, or stay for ever.
+func (l *Layout) orderly() bool {
+	live := l.live()
+	return !slices.ContainsFunc(l.Old, func(o OldShard) bool {
+		return live[o.Queue] || !slices.Contains([]Phase{Bound, Unbound, Closing}, o.Phase)
+	})
 }
 
 // possible reports whether shards can be what somebody has.

@@ -64,11 +64,7 @@ func (r *coreRig) leftOut(version uint64, proxies ...string) {
 			Grants: Grants{"b": {1: {shards[0].Queue, shards[1].Queue}}},
 		}},
 	}}
-	if r.c.WantsReport(r.now, m) {
-		r.c.Own(r.now, r.own)
-	}
-	r.c.Receive(r.now, m)
-	r.take()
+	r.hear(m)
 }
 
 // Of what it had, a proxy that its leader does not count on keeps what it is attached
@@ -115,6 +111,39 @@ func TestGivenUpIsCountedOnAgain(t *testing.T) {
 	r.report("b", ballot, r.c.known.Version, ConsumerReport{ID: 1, Held: granted})
 	r.pass(100*time.Millisecond, true)
 	require.Equal(t, []string{"b", "me"}, sortedKeys(r.sent[StateKind].State.Proxies))
+}
+
+// One that a leader has not known before may have been given up by a former one.
+func TestNewcomersAreCountedOnLater(t *testing.T) {
+	r := newCoreRig(t)
+	ballot := r.lead()
+	r.report("c", ballot, 0)
+	r.pass(100*time.Millisecond, true)
+	require.NotContains(t, r.c.known.Proxies, "c")
+	r.report("c", ballot, r.c.known.Version)
+	require.Contains(t, r.c.known.Proxies, "c")
+}
+
+// One that was given up while reports are collected counts no earlier either.
+func TestGivenUpWhileCollecting(t *testing.T) {
+	r := newCoreRig(t)
+	ballot := r.lead()
+	before := r.c.known.Version
+	r.pass(4*time.Second, false)
+	require.True(t, r.c.lead.suspended)
+	for r.c.members["b"] != nil {
+		r.report("c", Ballot{}, 0) // heard, but not in answer to this leader
+		r.pass(time.Second, true)
+		require.False(t, r.c.leading())
+	}
+	r.report("b", ballot, before, ConsumerReport{ID: 1})
+	r.report("c", ballot, 0)
+	r.pass(200*time.Millisecond, true)
+	require.True(t, r.c.leading())
+	require.NotContains(t, r.sent[StateKind].State.Proxies, "b")
+	r.report("b", ballot, r.c.known.Version, ConsumerReport{ID: 1})
+	r.pass(100*time.Millisecond, true)
+	require.Contains(t, r.sent[StateKind].State.Proxies, "b")
 }
 
 // attachedReport has a proxy report one consumer that holds shards, and whether it is
@@ -169,6 +198,37 @@ func TestAttachedOwnerStays(t *testing.T) {
 	r.attachedReport("c", ballot, 0, true, both...)
 	require.NotEmpty(t, r.granted("b", 1))
 	require.Empty(t, r.granted("c", 1))
+}
+
+// A new leader, to whom two report that they hold the same, goes by who is attached.
+func TestAttachedCountsForANewLeader(t *testing.T) {
+	r := newCoreRig(t)
+	r.c.Elected(r.now, nil)
+	r.take()
+	r.pass(100*time.Millisecond, true)
+	ballot, both := r.c.known.Ballot, []string{r.own["x"].Want.Shards[0].Queue, r.own["x"].Want.Shards[1].Queue}
+	r.attachedReport("b", ballot, 0, false, both...)
+	r.attachedReport("c", ballot, 0, true, both...)
+	r.pass(time.Second, true)
+	require.True(t, r.c.leading())
+	require.Equal(t, both, r.granted("c", 1))
+}
+
+// What is only on its way from one consumer to another is nobody's to take back.
+func TestMovesAreNotUndone(t *testing.T) {
+	r := newCoreRig(t)
+	ballot := r.lead()
+	both := r.granted("b", 1)
+	r.attachedReport("b", ballot, r.c.known.Version, true, both...)
+	r.own["x"] = ExchangeReport{Want: r.own["x"].Want, Consumers: []ConsumerReport{{ID: 5}}}
+	r.pass(100*time.Millisecond, true)
+	require.Len(t, r.granted("b", 1), 1)
+	version := r.c.known.Version
+	for range 3 {
+		r.attachedReport("b", ballot, version, true, both...)
+		require.Len(t, r.granted("b", 1), 1)
+		require.Equal(t, version, r.c.known.Version)
+	}
 }
 
 // A store that ends while reports are being collected has no effect before the

@@ -161,6 +161,16 @@ func (c *Core) begins(name string, w *work, kind EffectKind, shards []Shard) {
 	c.emit(Output{Kind: EffectOutput, ID: w.effect.id, Exchange: name, Effect: kind, Shards: shards})
 }
 
+// Awaits reports whether an EffectOutput is still to be carried out. Some have to wait
+// for their turn; who leads no more by then, or was stopped, must not unbind or delete
+// what others decide on.
+func (c *Core) Awaits(now time.Duration, id uint64, exchange string) bool {
+	if s := c.local.sweeps[exchange]; s != nil && s.id == id {
+		return true
+	}
+	return c.leading() && !c.stopped(now) && c.lead.works[exchange] != nil && c.lead.works[exchange].effect.id == id
+}
+
 // Done says what came of an EffectOutput.
 func (c *Core) Done(now time.Duration, id uint64, exchange string, o Outcome) {
 	c.at(now)

@@ -148,11 +148,26 @@ func (w *simWorld) uncovered() []string {
 	}
 	var bare []string
 	for _, shard := range c.known.Exchanges[simExchange].consumed() {
-		if len(w.attached[shard.Queue]) == 0 && consumers > 0 {
+		if len(w.attached[shard.Queue]) == 0 && consumers > 0 && !w.inTurns(shard.Queue) {
 			bare = append(bare, shard.Queue)
 		}
 	}
 	return bare
+}
+
+// inTurns reports whether a consumer takes a shard in turns with others.
+func (w *simWorld) inTurns(queue string) bool {
+	return slices.ContainsFunc(w.alive(), func(p *simProxy) bool {
+		return slices.ContainsFunc(p.consumers, func(c *simConsumer) bool { return c.window > 0 && slices.Contains(c.aimed, queue) })
+	})
+}
+
+// shares are the shards that a consumer has, all of them at once or in turns.
+func (c *simConsumer) shares() []string {
+	if c.window > 0 {
+		return c.aimed
+	}
+	return sortedKeys(c.on)
 }
 
 // checkBalanced: consumers' shards, or shards' consumers, differ by one at most, over
@@ -172,11 +187,12 @@ func (w *simWorld) checkBalanced() {
 		for _, k := range p.consumers {
 			total++
 			exclusive = exclusive || k.exclusive
-			if granted := e.Grants[p.id][k.id]; !slices.Equal(granted, sortedKeys(k.on)) {
-				w.failf("%s/%d consumes %v and was granted %v", p.id, k.id, sortedKeys(k.on), granted)
+			shares := k.shares()
+			if granted := e.Grants[p.id][k.id]; !slices.Equal(granted, shares) {
+				w.failf("%s/%d consumes %v and was granted %v", p.id, k.id, shares, granted)
 			}
-			loads, lives = append(loads, len(k.on)), append(lives, 0)
-			for queue := range k.on {
+			loads, lives = append(loads, len(shares)), append(lives, 0)
+			for _, queue := range shares {
 				per[queue]++
 				if hasQueue(live, queue) {
 					lives[len(lives)-1]++
@@ -199,6 +215,32 @@ func (w *simWorld) checkBalanced() {
 	}
 	if slices.Max(counts)-slices.Min(counts) > 1 {
 		w.failf("consumers per shard: %v", counts)
+	}
+}
+
+// checkForgotten: nothing is remembered of what is gone.
+func (w *simWorld) checkForgotten() {
+	c := w.leadingCore()
+	if c == nil {
+		return
+	}
+	e, k := c.known.Exchanges[simExchange], c.work(simExchange)
+	there := make(map[consumerKey]bool)
+	for _, p := range w.alive() {
+		for _, consumer := range p.consumers {
+			there[consumerKey{p.id, consumer.id}] = true
+		}
+		if len(p.core.local.locks) > 0 || len(p.core.local.own) > 0 || p.core.waking != (waking{}) {
+			w.failf("%s still has locks %v, own shards %v, waking %v", p.id, p.core.local.locks, p.core.local.own, p.core.waking)
+		}
+	}
+	goals, versions := len(k.goal), len(k.since)+len(k.revoked)
+	k.forget(func(key consumerKey) bool { return !there[key] })
+	if n := goals - len(k.goal) + versions - len(k.since) - len(k.revoked); n > 0 {
+		w.failf("%d consumers that are gone are remembered", n)
+	}
+	if n := len(k.due) + len(k.closing) + len(k.pauses); n > 0 || len(k.owner) > len(e.Set) {
+		w.failf("%d shards that are gone are remembered, and owners of %d for %d", n, len(k.owner), len(e.Set))
 	}
 }
 

@@ -34,9 +34,26 @@ func (p *simProxy) take(c *simConsumer) {
 	p.changed()
 }
 
+// rotate has a consumer with a small window leave one of its shards for another of
+// them, for as long as it is there.
+func (p *simProxy) rotate(c *simConsumer) {
+	p.later(150*time.Millisecond+p.w.some(100), func() {
+		if c.closed || c.left {
+			return
+		}
+		if on := sortedKeys(c.on); len(on) < len(c.aimed) {
+			if len(on) >= c.window {
+				p.end(c, on[p.w.rnd.IntN(len(on))])
+			}
+			p.consume(c, c.aimed[p.w.rnd.IntN(len(c.aimed))])
+		}
+		p.rotate(c)
+	})
+}
+
 // consume attaches at the broker; where order is promised only if nobody is there.
 func (p *simProxy) consume(c *simConsumer, queue string) {
-	if c.closed || c.on[queue] || !slices.Contains(c.aimed, queue) {
+	if c.closed || c.on[queue] || !slices.Contains(c.aimed, queue) || c.window > 0 && len(c.on) >= c.window {
 		return
 	}
 	if p.plan.Ordered && len(p.w.attached[queue]) > 0 {
@@ -52,25 +69,29 @@ func (p *simProxy) consume(c *simConsumer, queue string) {
 
 // cancel ends an attachment; what it was given is settled some time later.
 func (p *simProxy) cancel(c *simConsumer, queue string) {
+	p.later(p.w.some(5), func() {
+		if !c.closed && !slices.Contains(c.aimed, queue) {
+			p.end(c, queue)
+		}
+	})
+}
+
+// end is the end of an attachment at the broker.
+func (p *simProxy) end(c *simConsumer, queue string) {
 	settle := p.w.some(20)
 	if p.w.rnd.IntN(3) == 0 {
 		settle = p.w.some(800)
 	}
-	p.later(p.w.some(5), func() {
-		if c.closed || slices.Contains(c.aimed, queue) {
-			return
-		}
-		p.w.detach(queue, p, c.id)
-		delete(c.on, queue)
-		c.ended[queue] = p.w.now
-		p.later(settle, func() { p.release(c, queue) })
-	})
+	p.w.detach(queue, p, c.id)
+	delete(c.on, queue)
+	c.ended[queue] = p.w.now
+	p.later(settle, func() { p.release(c, queue) })
 }
 
 // release gives a shard back once everything is settled.
 func (p *simProxy) release(c *simConsumer, queue string) {
 	switch {
-	case c.closed || c.on[queue] || slices.Contains(c.aimed, queue):
+	case c.closed || c.on[queue] || c.window == 0 && slices.Contains(c.aimed, queue):
 		return
 	case p.w.owed(queue, p, c) > 0:
 		p.later(5*time.Millisecond, func() { p.release(c, queue) })
@@ -87,7 +108,11 @@ func (p *simProxy) release(c *simConsumer, queue string) {
 func (p *simProxy) join(exclusive bool) *simConsumer {
 	p.lastID++
 	c := &simConsumer{id: p.lastID, exclusive: exclusive, has: make(map[string]bool), on: make(map[string]bool), ended: make(map[string]time.Duration)}
-	p.w.disturb("%s/%d joins", p.id, c.id)
+	if p.w.ordered && !p.w.barrier && p.w.windows && p.w.rnd.IntN(2) == 0 {
+		c.window = 1 + p.w.rnd.IntN(2)
+		p.rotate(c)
+	}
+	p.w.disturb("%s/%d joins, window %d", p.id, c.id, c.window)
 	p.consumers = append(p.consumers, c)
 	p.deliver(p.changed)
 	return c

@@ -2,6 +2,31 @@ package coordination
 
 import "time"
 
+func (w *simWorld) setAlarm(on bool) {
+	w.alarm = on
+	if on {
+		w.alarms++
+		return
+	}
+	for _, send := range w.stuck {
+		send()
+	}
+	w.stuck = nil
+}
+
+// depose has the broker cancel the leader's consumer, as it does when somebody deletes
+// the queue or its node goes down. Others may be elected before the former leader hears
+// of it.
+func (w *simWorld) depose() {
+	p := w.leader
+	heard := max(w.some(w.delay), p.electedAt-w.now+time.Millisecond)
+	w.disturb("%s loses the lead", p.id)
+	p.contends = w.now + heard + time.Millisecond
+	w.unlead(p)
+	w.after(heard, func() { p.deliver(func() { p.step(func() { p.core.Deposed(w.now) }) }) })
+	w.after(heard+2*time.Millisecond, w.elect)
+}
+
 func (w *simWorld) kill(p *simProxy) {
 	w.disturb("%s is killed", p.id)
 	p.dead, p.connected = true, false

@@ -18,7 +18,9 @@ type simProxy struct {
 	pausedAt                          time.Duration // when that last began or ended
 	cutAt                             time.Duration // when it lost its connection last
 	session, session2                 int
-	contends                          time.Duration
+	stuckIn                           int           // the alarm in which it has written something
+	contends                          time.Duration // from when it may be elected
+	electedAt                         time.Duration // when it heard last that it was
 	backlog                           []func()
 
 	want      Spec
@@ -37,6 +39,7 @@ type simConsumer struct {
 	id        uint64
 	exclusive bool
 	left      bool
+	window    int      // how many shards it consumes at a time; 0 = all
 	target    []string // as the group has it
 	aimed     []string // as the router goes by it
 	// has are the queues attached or not settled yet; on those attached at the broker.
@@ -213,7 +216,7 @@ func (p *simProxy) effect(out Output) {
 		p.deliver(func() {
 			var o Outcome
 			switch {
-			case w.rnd.Float64() < w.failing:
+			case !p.core.Awaits(w.now, out.ID, out.Exchange), w.rnd.Float64() < w.failing:
 				o.Err = errSim
 			case out.Effect == PrepareEffect:
 				for _, shard := range out.Shards {

@@ -26,6 +26,8 @@ type simWorld struct {
 	stored   []byte
 	leader   *simProxy
 	alarm    bool
+	alarms   int      // that there were
+	stuck    []func() // what is sent when the alarm ends
 	attached map[string][]simAttachment
 	locks    map[string]simLock
 	bound    map[string]bool
@@ -38,6 +40,8 @@ type simWorld struct {
 	timing  Timing
 	ordered bool
 	barrier bool
+	windows bool // some consumers take their shards in turns
+	away    bool // most troubles are that proxies cannot be heard
 	traffic simTraffic
 	// quietAt is when the last disturbance was.
 	quietAt time.Duration
@@ -149,7 +153,21 @@ func (w *simWorld) alive() []*simProxy {
 
 // broadcast is the fanout.
 func (w *simWorld) broadcast(from *simProxy, body []byte) {
-	if !from.connected || w.alarm {
+	if !from.connected {
+		return
+	}
+	if w.alarm {
+		// What is written before the broker has said that it takes nothing waits in its
+		// socket until it does.
+		if from.stuckIn != w.alarms && w.rnd.IntN(2) == 0 {
+			session := from.session
+			w.stuck = append(w.stuck, func() {
+				if from.session == session {
+					w.broadcast(from, body)
+				}
+			})
+		}
+		from.stuckIn = w.alarms
 		return
 	}
 	m, err := DecodeMessage(body)
@@ -196,7 +214,9 @@ func (w *simWorld) elect() {
 		w.leader = p
 		stored := w.stored
 		session := p.session
-		w.after(w.some(w.delay), func() {
+		heard := w.some(w.delay)
+		p.electedAt = w.now + heard
+		w.after(heard, func() {
 			p.deliver(func() {
 				if p.session != session {
 					return

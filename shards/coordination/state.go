@@ -204,15 +204,21 @@ func (l *Layout) leaving(consumed []Shard) []bool {
 	if len(l.Old) == 0 {
 		return nil
 	}
-	live := make(map[string]bool, len(l.Set)+len(l.Next))
-	for _, shard := range slices.Concat(l.Set, l.Next) {
-		live[shard.Queue] = true
-	}
+	live := l.live()
 	leaving := make([]bool, len(consumed))
 	for i, shard := range consumed {
 		leaving[i] = !live[shard.Queue]
 	}
 	return leaving
+}
+
+// live holds the queues of Set and of Next.
+func (l *Layout) live() map[string]bool {
+	live := make(map[string]bool, len(l.Set)+len(l.Next))
+	for _, shard := range slices.Concat(l.Set, l.Next) {
+		live[shard.Queue] = true
+	}
+	return live
 }
 
 // in returns the old shards in a phase.

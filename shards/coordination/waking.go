@@ -2,8 +2,10 @@ package coordination
 
 import "time"
 
-// waking is the time in which a process that was stopped goes by what it finds: the
-// others may have given it up, and what it hears first was said long ago.
+// waking is the time in which a proxy that was away, because its process was stopped or
+// its connection was lost, goes by what it finds: the others may have given it up, and
+// what it hears first may have been said long ago. One that has helped itself without a
+// leader goes by that in the same way.
 type waking struct {
 	// seq is the first report sent since; what a leader says counts once it goes by
 	// that one or a later. 0 = awake.
@@ -12,8 +14,11 @@ type waking struct {
 	stale bool
 }
 
-// at takes the time over. Tick comes several times a second; when that much has gone
-// by, this process was stopped.
+// wakes begins it.
+func (c *Core) wakes(stale bool) { c.waking = waking{seq: c.seq + 1, stale: c.waking.stale || stale} }
+
+// at takes the time over. Tick comes several times a second; when so much has gone by
+// that others may have given this proxy up, its process was stopped.
 func (c *Core) at(now time.Duration) {
 	stopped, gone := c.stopped(now), now-c.now
 	c.now = now
@@ -21,15 +26,18 @@ func (c *Core) at(now time.Duration) {
 		return
 	}
 	c.log("this process was stopped for a while", "seconds", gone.Seconds())
-	c.waking = waking{seq: c.seq + 1, stale: true}
+	c.wakes(true)
+	c.reachable = now
 	c.reportDue = now
 	if c.lead != nil && c.lead.phase != storing {
 		c.lead.suspended = true // until its messages come back
 	}
 }
 
+// stopped reports whether this process has done nothing for so long. The last report
+// was made up to Announce before that, and a bit.
 func (c *Core) stopped(now time.Duration) bool {
-	return !c.alone && c.now > 0 && now-c.now >= c.t.Silent
+	return !c.alone && c.now > 0 && now-c.now >= c.t.Silent-c.t.Announce-c.t.Announce/2
 }
 
 // dropStale takes from consumers, where order is promised, what they have been granted

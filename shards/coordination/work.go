@@ -86,28 +86,11 @@ func (w *work) inherit(grants Grants) {
 	w.waiting = true
 }
 
-// forget drops all about a consumer that is gone with everything it held.
-func (w *work) forget(k consumerKey) {
-	delete(w.goal, k)
-	delete(w.revoked, k)
-	delete(w.since, k)
-}
-
-func (w *work) drop(proxy string) {
-	for k := range w.goal {
-		if k.proxy == proxy {
-			delete(w.goal, k)
-		}
-	}
-	for k := range w.revoked {
-		if k.proxy == proxy {
-			delete(w.revoked, k)
-		}
-	}
-	for k := range w.since {
-		if k.proxy == proxy {
-			delete(w.since, k)
-		}
+// forget drops all about consumers that are gone with everything they held.
+func (w *work) forget(gone func(consumerKey) bool) {
+	maps.DeleteFunc(w.goal, func(k consumerKey, _ []string) bool { return gone(k) })
+	for _, versions := range []map[consumerKey]map[string]uint64{w.revoked, w.since} {
+		maps.DeleteFunc(versions, func(k consumerKey, _ map[string]uint64) bool { return gone(k) })
 	}
 }
 
@@ -150,19 +133,13 @@ func (w *work) layoutChanged(e *Entry, version uint64) {
 	if !e.Paused {
 		w.barrier = barrier{retry: w.barrier.retry}
 	}
-	for queue := range w.due {
-		if !slices.ContainsFunc(e.Old, func(o OldShard) bool { return o.Queue == queue && o.Phase == Unbound }) {
-			delete(w.due, queue)
-		}
+	consumed := e.consumed()
+	maps.DeleteFunc(w.owner, func(queue string, _ consumerKey) bool { return !hasQueue(consumed, queue) })
+	phases := make(map[string]Phase, len(e.Old))
+	for _, old := range e.Old {
+		phases[old.Queue] = old.Phase
 	}
-	for queue := range w.pauses {
-		if !slices.ContainsFunc(e.Old, func(o OldShard) bool { return o.Queue == queue && o.Phase != Bound }) {
-			delete(w.pauses, queue)
-		}
-	}
-	for queue := range w.closing {
-		if !slices.ContainsFunc(e.Old, func(o OldShard) bool { return o.Queue == queue && o.Phase == Closing }) {
-			delete(w.closing, queue)
-		}
-	}
+	maps.DeleteFunc(w.due, func(queue string, _ time.Duration) bool { return phases[queue] != Unbound })
+	maps.DeleteFunc(w.closing, func(queue string, _ uint64) bool { return phases[queue] != Closing })
+	maps.DeleteFunc(w.pauses, func(queue string, _ time.Duration) bool { return phases[queue] != Unbound && phases[queue] != Closing })
 }

@@ -1,7 +1,9 @@
 // Command amqp091-go is the client matrix's session with the Go library: it prints one line for each step, and ends at
 // the first thing that is wrong.
 //
-//	amqp091-go URL EXCHANGE QUEUE KIND
+//	amqp091-go URL EXCHANGE QUEUE KIND [restart]
+//
+// With "restart" it only declares, and sees what it is connected to end and start again.
 package main
 
 import (
@@ -29,20 +31,26 @@ type session struct {
 	closed chan *amqp.Error
 }
 
+type step struct {
+	name string
+	do   func() (string, error)
+}
+
 func main() {
-	if len(os.Args) != 5 {
-		fmt.Fprintln(os.Stderr, "usage: amqp091-go URL EXCHANGE QUEUE KIND")
+	if len(os.Args) != 5 && len(os.Args) != 6 {
+		fmt.Fprintln(os.Stderr, "usage: amqp091-go URL EXCHANGE QUEUE KIND [restart]")
 		os.Exit(2)
 	}
 	s := session{url: os.Args[1], exchange: os.Args[2], queue: os.Args[3], kind: os.Args[4]}
 	fmt.Println("version", version())
-	for _, step := range []struct {
-		name string
-		do   func() (string, error)
-	}{
+	steps := []step{
 		{"declare", s.declare}, {"confirm", s.confirm}, {"consume", s.consume}, {"ack", s.ack}, {"nack", s.nack},
 		{"get", s.get}, {"rpc", s.rpc}, {"error", s.fail}, {"reconnect", s.reconnect},
-	} {
+	}
+	if len(os.Args) == 6 {
+		steps = []step{steps[0], {os.Args[5], s.restart}}
+	}
+	for _, step := range steps {
 		said, err := step.do()
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", step.name, err)

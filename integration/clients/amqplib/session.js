@@ -1,12 +1,13 @@
 'use strict';
-// The client matrix's session with amqplib: session.js URL EXCHANGE QUEUE KIND.
+// The client matrix's session with amqplib: session.js URL EXCHANGE QUEUE KIND [restart].
 
 const assert = require('node:assert');
+const { setTimeout: setTimeoutAsync } = require('node:timers/promises');
 const amqplib = require('amqplib');
 
 const messages = 20;
 const patience = 60000; // ms for the whole session: only something that is broken takes so long
-const [url, exchange, queue, kind] = process.argv.slice(2);
+const [url, exchange, queue, kind, only] = process.argv.slice(2);
 
 // Inbox turns a consumer's callbacks into awaited messages.
 class Inbox {
@@ -141,10 +142,38 @@ const steps = {
   },
 };
 
+// connectAgain tries until somebody listens.
+async function connectAgain() {
+  for (;;) {
+    try {
+      return await connect();
+    } catch (error) {
+      if (error.code !== 'ECONNREFUSED') throw error;
+      await setTimeoutAsync(100);
+    }
+  }
+}
+
+// restart: what it is connected to ends, and is started again; gets what was published meanwhile.
+async function restart() {
+  const lost = new Promise((resolve) => connection.once('close', resolve));
+  console.log('wait restart');
+  const error = await lost;
+  await connectAgain();
+  const inbox = new Inbox();
+  await channel.consume(queue, inbox.push);
+  const message = await inbox.next();
+  assert.equal(message.content.toString(), 'meanwhile');
+  channel.ack(message);
+  await channel.close(); // amqplib may say connection.close before what channels have to say
+  await connection.close();
+  return `after ${error.code} ${error.message.match(/"(.*)"/)[1]}`;
+}
+
 async function main() {
   console.log('version', require('../node/package-lock.json').packages['node_modules/amqplib'].version);
   setTimeout(() => { throw new Error('it takes too long'); }, patience).unref();
-  for (const [name, step] of Object.entries(steps)) console.log(`ok ${name}: ${await step()}`);
+  for (const [name, step] of Object.entries(only ? { declare: steps.declare, restart } : steps)) console.log(`ok ${name}: ${await step()}`);
 }
 
 main().catch((error) => {

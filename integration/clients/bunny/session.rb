@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# The client matrix's session with bunny: session.rb URL EXCHANGE QUEUE KIND.
+# The client matrix's session with bunny: session.rb URL EXCHANGE QUEUE KIND [restart].
 
 require "bunny"
+require "stringio"
 require "timeout"
 
 MESSAGES = 20
@@ -12,13 +13,15 @@ PATIENCE = 60 # seconds for every wait: only something that is broken takes so l
 class Session
   STEPS = %i[declare confirm consume ack nack get rpc error reconnect].freeze
 
-  def initialize(url, exchange, queue, kind)
+  def initialize(url, exchange, queue, kind, only = nil)
     @url, @exchange_name, @queue_name, @kind = url, exchange, queue, kind
+    @steps = only ? %i[declare restart] : STEPS
   end
 
   def declare
-    quiet = Logger.new(IO::NULL)
-    @connection = Bunny.new(@url, logger: quiet, network_recovery_interval: 0.1).start
+    @log = StringIO.new
+    logger = Logger.new(@log, level: Logger::WARN)
+    @connection = Bunny.new(@url, logger: logger, network_recovery_interval: 0.1).start
     @channel = open_channel
     @channel.confirm_select
     @exchange = @channel.exchange(@exchange_name, type: @kind, durable: true)
@@ -116,15 +119,36 @@ class Session
     body = pop(inbox)
     check(body == "after", body)
     @connection.close
-    "by itself"
+    "after #{lost}"
+  end
+
+  # What it is connected to ends, and is started again: its consumer goes on by itself and gets what was published meanwhile.
+  def restart
+    inbox = ::Queue.new
+    @queue.subscribe(manual_ack: true) do |info, _properties, body|
+      @channel.ack(info.delivery_tag)
+      inbox << body
+    end
+    $stdout.puts "wait restart"
+    body = pop(inbox)
+    check(body == "meanwhile", body)
+    @connection.close
+    "after #{lost}"
   end
 
   def run
     puts "version #{Bunny::VERSION}"
-    STEPS.each { |step| puts "ok #{step}: #{public_send(step)}" }
+    @steps.each { |step| puts "ok #{step}: #{public_send(step)}" }
   end
 
   private
+
+  # What the broker said when it closed the connection. Bunny tells its log alone, and does not when only the socket ends.
+  def lost
+    said = @log.string[/Recovering from connection\.close \((.*)\)/, 1]
+    check(said, @log.string)
+    said
+  end
 
   def open_channel
     @connection.create_channel.tap { |channel| channel.on_uncaught_exception { |error, _consumer| abort(error.full_message) } }

@@ -1,4 +1,4 @@
-"""The client matrix's session with Celery: session.py URL EXCHANGE QUEUE KIND. Its worker runs in a thread."""
+"""The client matrix's session with Celery: session.py URL EXCHANGE QUEUE KIND [restart]. Its worker runs in a thread."""
 
 import logging
 import queue as queues
@@ -12,7 +12,7 @@ from celery.exceptions import Reject
 TASKS = 20
 PATIENCE = 60  # seconds for every wait: only something that is broken takes so long
 
-url, exchange, queue, kind = sys.argv[1:]
+url, exchange, queue, kind = sys.argv[1:5]
 app = celery.Celery("session", broker=url, backend="rpc://")
 app.conf.update(
     task_queues=[kombu.Queue(queue, kombu.Exchange(exchange, kind, durable=True), routing_key="any")],
@@ -82,17 +82,30 @@ def rpc():
     return "reply queue"
 
 
-def reconnect():
+def lose(wait):
+    """Says so and waits until the worker has lost its connection."""
     logger = logging.getLogger("celery.worker.consumer.consumer")
     logger.setLevel(logging.WARNING)
     logger.propagate = False
     logger.addHandler(Losses())
-    print("wait reconnect", flush=True)
+    print("wait", wait, flush=True)
     error = lost.get(timeout=PATIENCE)
+    return "after %d %s" % (error.reply_code, error.reply_text)
+
+
+def reconnect():
+    said = lose("reconnect")
     sys.stdin.readline()  # says that the other connections are closed too: on one that is not yet, this would come twice
     work.apply_async(("after 1",), routing_key="after")
     assert done.get(timeout=PATIENCE)[0] == "after 1"
-    return "after %d %s" % (error.reply_code, error.reply_text)
+    return said
+
+
+def restart():
+    """What the worker is connected to ends, and is started again: gets what was published meanwhile."""
+    said = lose("restart")
+    assert done.get(timeout=PATIENCE)[0] == "meanwhile"
+    return said
 
 
 def ack():
@@ -106,11 +119,7 @@ def step(name, do):
     print("ok %s: %s" % (name, do()), flush=True)
 
 
-print("version", celery.__version__)
-step("declare", declare)
-step("confirm", confirm)
-# without the event loop, which now and then sleeps over a delivery for ten seconds when it is not in the main thread
-with start_worker(app, use_eventloop=False, perform_ping_check=False, loglevel="CRITICAL", shutdown_timeout=PATIENCE):
+def session():
     step("consume", consume)
     step("nack", nack)
     print("n/a get: Celery only consumes")
@@ -118,4 +127,17 @@ with start_worker(app, use_eventloop=False, perform_ping_check=False, loglevel="
     print("n/a error: Celery has no call that the broker refuses; see kombu")
     step("reconnect", reconnect)
     app.control.shutdown()
-step("ack", ack)
+
+
+print("version", celery.__version__)
+step("declare", declare)
+if not sys.argv[5:]:
+    step("confirm", confirm)
+# without the event loop, which now and then sleeps over a delivery for ten seconds when it is not in the main thread
+with start_worker(app, use_eventloop=False, perform_ping_check=False, loglevel="CRITICAL", shutdown_timeout=PATIENCE):
+    if sys.argv[5:]:
+        step("restart", restart)
+    else:
+        session()
+if not sys.argv[5:]:
+    step("ack", ack)

@@ -20,7 +20,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
-/** The client matrix's session with the Java client: Session URL EXCHANGE QUEUE KIND. */
+/** The client matrix's session with the Java client: Session URL EXCHANGE QUEUE KIND [restart]. */
 public final class Session {
     private static final int MESSAGES = 20;
     /** Seconds for every wait: only something that is broken takes so long. */
@@ -185,11 +185,17 @@ public final class Session {
         throw new IllegalStateException("a missing queue was declared");
     }
 
+    /** When the connection is lost, with what the broker said. */
+    private CompletableFuture<AMQP.Connection.Close> lost() {
+        CompletableFuture<AMQP.Connection.Close> lost = new CompletableFuture<>();
+        connection.addShutdownListener(cause -> lost.complete((AMQP.Connection.Close) cause.getReason()));
+        return lost;
+    }
+
     /** The client connects again by itself, and its consumer goes on. */
     private String reconnect() throws Exception {
-        CompletableFuture<AMQP.Connection.Close> lost = new CompletableFuture<>();
+        CompletableFuture<AMQP.Connection.Close> lost = lost();
         CompletableFuture<Boolean> recovered = new CompletableFuture<>();
-        connection.addShutdownListener(cause -> lost.complete((AMQP.Connection.Close) cause.getReason()));
         ((Recoverable) connection).addRecoveryListener(new RecoveryListener() {
             @Override
             public void handleRecovery(Recoverable recoverable) {
@@ -204,8 +210,20 @@ public final class Session {
         AMQP.Connection.Close close = lost.get(PATIENCE, TimeUnit.SECONDS);
         recovered.get(PATIENCE, TimeUnit.SECONDS);
         publish("after", "after");
+        return last(inbox, "after", close);
+    }
+
+    /** What it is connected to ends, and is started again: its consumer goes on by itself and gets what was published meanwhile. */
+    private String restart() throws Exception {
+        CompletableFuture<AMQP.Connection.Close> lost = lost();
+        BlockingQueue<Delivery> inbox = subscribe("worker");
+        System.out.println("wait restart");
+        return last(inbox, "meanwhile", lost.get(PATIENCE, TimeUnit.SECONDS));
+    }
+
+    private String last(BlockingQueue<Delivery> inbox, String expected, AMQP.Connection.Close close) throws Exception {
         Delivery delivery = next(inbox);
-        check(text(delivery).equals("after"), text(delivery));
+        check(text(delivery).equals(expected), text(delivery));
         channel.basicAck(delivery.getEnvelope().getDeliveryTag(), false);
         connection.close();
         return "after " + close.getReplyCode() + " " + close.getReplyText();
@@ -215,6 +233,10 @@ public final class Session {
         Session session = new Session(args);
         System.out.println("version " + ClientVersion.VERSION);
         step("declare", session::declare);
+        if (args.length > 4) {
+            step("restart", session::restart);
+            return;
+        }
         step("confirm", session::confirm);
         step("consume", session::consume);
         step("ack", session::ack);

@@ -1,4 +1,4 @@
-"""The client matrix's session with kombu: session.py URL EXCHANGE QUEUE KIND."""
+"""The client matrix's session with kombu: session.py URL EXCHANGE QUEUE KIND [restart]."""
 
 import logging
 import sys
@@ -12,10 +12,10 @@ PATIENCE = 60  # seconds for every wait: only something that is broken takes so 
 
 
 class Worker(ConsumerMixin):
-    """Consumes until one message came after its connection was lost: kombu makes it anew."""
+    """Consumes until one message came after its connection was lost: kombu makes it anew. The message is its own, or another's."""
 
-    def __init__(self, session):
-        self.session, self.connection, self.lost = session, session.connection, None
+    def __init__(self, session, wait, own):
+        self.session, self.connection, self.wait, self.own, self.lost = session, session.connection, wait, own, None
 
     def get_consumers(self, consumer_class, channel):
         return [consumer_class([self.session.queue], callbacks=[self.on_message])]
@@ -28,13 +28,13 @@ class Worker(ConsumerMixin):
             raise
 
     def on_consume_ready(self, *_args, **_kwargs):
-        if self.lost:
+        if not self.lost:
+            print("wait", self.wait, flush=True)
+        elif self.own:
             self.session.publish("after", "after")
-        else:
-            print("wait reconnect", flush=True)
 
     def on_message(self, body, message):
-        assert body == "after", body
+        assert self.lost and body == ("after" if self.own else "meanwhile"), body
         message.ack()
         self.should_stop = True
 
@@ -144,14 +144,21 @@ class Session:
         raise AssertionError("a missing queue was declared")
 
     def reconnect(self):
-        worker = Worker(self)
+        return self.work(Worker(self, "reconnect", own=True))
+
+    def restart(self):
+        """What it is connected to ends, and is started again: gets what was published meanwhile."""
+        return self.work(Worker(self, "restart", own=False))
+
+    def work(self, worker):
         worker.run()
         self.connection.close()
         return "after %d %s" % (worker.lost.reply_code, worker.lost.reply_text)
 
 
 logging.getLogger("kombu").setLevel(logging.CRITICAL)  # it warns of the connection that it is told to lose
-session = Session(*sys.argv[1:])
+session = Session(*sys.argv[1:5])
+steps = ("declare", "confirm", "consume", "ack", "nack", "get", "rpc", "error", "reconnect")
 print("version", kombu.__version__)
-for step in ("declare", "confirm", "consume", "ack", "nack", "get", "rpc", "error", "reconnect"):
+for step in ("declare", "restart") if sys.argv[5:] else steps:
     print("ok %s: %s" % (step, getattr(session, step)()), flush=True)

@@ -209,8 +209,10 @@ static void get(void) {
     snprintf(body, sizeof body, "get %d", i);
     publish(key, body);
   }
-  for (int i = 0; i < 3; i++) {
-    check(fetch(queue, 0, body, sizeof body) && strncmp(body, "get ", 4) == 0, "a message is missing");
+  for (int i = 0, seen[3] = {0}; i < 3; i++) {
+    int number = -1;
+    check(fetch(queue, 0, body, sizeof body) && sscanf(body, "get %d", &number) == 1, "a message is missing");
+    check(number >= 0 && number < 3 && !seen[number]++, body);
   }
   check(!fetch(queue, 0, body, sizeof body), "a fourth message");
   puts("ok get: 3 messages, then empty");

@@ -1,4 +1,4 @@
-"""The client matrix's session with pika: session.py URL EXCHANGE QUEUE KIND."""
+"""The client matrix's session with pika: session.py URL EXCHANGE QUEUE KIND [restart]."""
 
 import sys
 import time
@@ -113,21 +113,45 @@ class Session:
             return "%d %s; the connection goes on" % (refused.reply_code, refused.reply_text)
         raise AssertionError("a missing queue was declared")
 
-    def reconnect(self):
-        print("wait reconnect", flush=True)
+    def lose(self):
+        """Waits for the end of the connection."""
         try:
             for _ in range(PATIENCE):
                 self.connection.process_data_events(time_limit=1)
         except pika.exceptions.ConnectionClosedByBroker as lost:
-            self.connect()
-            self.publish("0", b"get 0")
-            assert self.channel.basic_get(self.queue, auto_ack=True)[2] == b"get 0"
-            self.connection.close()
             return "after %d %s" % (lost.reply_code, lost.reply_text)
         raise AssertionError("the connection was not closed")
 
+    def reconnect(self):
+        print("wait reconnect", flush=True)
+        lost = self.lose()
+        self.connect()
+        self.publish("0", b"get 0")
+        assert self.channel.basic_get(self.queue, auto_ack=True)[2] == b"get 0"
+        self.connection.close()
+        return lost
 
-session = Session(*sys.argv[1:])
+    def restart(self):
+        """What it is connected to ends, and is started again: gets what was published meanwhile."""
+        print("wait restart", flush=True)
+        lost = self.lose()
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.connect()
+                break
+            except pika.exceptions.AMQPConnectionError:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        method, _properties, body = next(self.received())
+        assert body == b"meanwhile", body
+        self.channel.basic_ack(method.delivery_tag)
+        self.connection.close()
+        return lost
+
+
+session = Session(*sys.argv[1:5])
+steps = ("declare", "confirm", "consume", "ack", "nack", "get", "rpc", "error", "reconnect")
 print("version", pika.__version__)
-for step in ("declare", "confirm", "consume", "ack", "nack", "get", "rpc", "error", "reconnect"):
+for step in ("declare", "restart") if sys.argv[5:] else steps:
     print("ok %s: %s" % (step, getattr(session, step)()), flush=True)

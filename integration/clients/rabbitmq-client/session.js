@@ -1,5 +1,5 @@
 'use strict';
-// The client matrix's session with rabbitmq-client: session.js URL EXCHANGE QUEUE KIND.
+// The client matrix's session with rabbitmq-client: session.js URL EXCHANGE QUEUE KIND [restart].
 
 const assert = require('node:assert');
 const { once } = require('node:events');
@@ -7,7 +7,7 @@ const { Connection, ConsumerStatus } = require('rabbitmq-client');
 
 const messages = 20;
 const patience = 60000; // ms for the whole session: only something that is broken takes so long
-const [url, exchange, queue, kind] = process.argv.slice(2);
+const [url, exchange, queue, kind, only] = process.argv.slice(2);
 
 const rabbit = new Connection(url);
 let publisher;
@@ -128,14 +128,33 @@ const steps = {
     await sub.close();
     await publisher.close();
     await rabbit.close();
-    return `after 320 ${error.code} - ${error.message.replace(/^.*CONNECTION_FORCED - /, '')}`;
+    return forced(error);
   },
 };
+
+function forced(error) {
+  assert.equal(error.code, 'CONNECTION_FORCED');
+  return `after 320 ${error.code} - ${error.message.replace(/^.*CONNECTION_FORCED - /, '')}`;
+}
+
+// restart: what it is connected to ends, and is started again; its consumer goes on by itself and gets what was published meanwhile.
+async function restart() {
+  let came;
+  const received = new Promise((resolve) => { came = resolve; });
+  const errors = [];
+  rabbit.on('error', (error) => errors.push(error)); // then that nobody listens
+  const sub = await consumer(async (message) => came(message.body));
+  console.log('wait restart');
+  assert.equal(await received, 'meanwhile');
+  await sub.close();
+  await rabbit.close();
+  return forced(errors[0]);
+}
 
 async function main() {
   console.log('version', require('../node/package-lock.json').packages['node_modules/rabbitmq-client'].version);
   setTimeout(() => { throw new Error('it takes too long'); }, patience).unref();
-  for (const [name, step] of Object.entries(steps)) console.log(`ok ${name}: ${await step()}`);
+  for (const [name, step] of Object.entries(only ? { declare: steps.declare, restart } : steps)) console.log(`ok ${name}: ${await step()}`);
 }
 
 main().catch((error) => {
