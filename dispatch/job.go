@@ -3,6 +3,7 @@ package dispatch
 import (
 	"time"
 
+	"github.com/shardmq/shardmq/config/secret"
 	"github.com/shardmq/shardmq/dispatch/target"
 )
 
@@ -23,8 +24,8 @@ const (
 // Server is a virtual host of a RabbitMQ, or of shardmq in front of it.
 type Server struct {
 	Name string
-	URL  string // amqp:// or amqps://, with the password: never shown
-	CA   string // the path of a PEM file with CA certificates; "" = whom the system trusts
+	URL  secret.String // amqp:// or amqps://, with user and password
+	CA   string        // the path of a PEM file with CA certificates; "" = whom the system trusts
 }
 
 // Job is the settings of one job. It is not changed once a Pool has it.
@@ -33,6 +34,7 @@ type Job struct {
 	Server    Server
 	Queue     string   // a queue, or the name of a sharded exchange where Server is shardmq
 	Declare   *Declare // nil: the queue has to be there
+	Quorum    bool     // the queue is a quorum queue, so that those beside it are; implied by Declare
 	Executors int      // at the start; 0 = none, until told otherwise
 	Auto      *Auto    // nil: the number of executors is changed by hand only
 	Prefetch  int      // deliveries that may be unacknowledged over all executors; 0 = one for each

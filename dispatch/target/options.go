@@ -1,6 +1,10 @@
 package target
 
-import "time"
+import (
+	"time"
+
+	"github.com/shardmq/shardmq/config/secret"
+)
 
 // Options is an endpoint and how it is asked.
 type Options struct {
@@ -19,7 +23,7 @@ type Options struct {
 	Batch      Batch // of mode BatchMode
 	// SigningSecrets sign requests as Standard Webhooks has it, each with a signature of its own; none: unsigned.
 	// Each is "whsec_" and base64.
-	SigningSecrets []string
+	SigningSecrets []secret.String
 	// Connections bounds the connections to the endpoint, idle ones included. The pool sets it to the executors there can be.
 	Connections int
 }
@@ -44,8 +48,8 @@ type Batch struct {
 
 // Auth is what a request is authorised with: nothing, a user and password, or a token.
 type Auth struct {
-	Username, Password string
-	Bearer             string
+	Username         string
+	Password, Bearer secret.String
 }
 
 // TLS is how an endpoint with https:// is verified and what it is shown. Paths are of PEM files; "" = whom the system
