@@ -27,8 +27,8 @@ const drainTime = 250 * time.Millisecond
 type answer struct {
 	status     int // 0 = there was none
 	body       []byte
-	cut        bool // the body goes on
-	retryAfter time.Duration
+	cut        bool          // the body goes on
+	retryAfter time.Duration // as it says, whatever the status
 }
 
 var answers = sync.Pool{New: func() any { return &answer{body: make([]byte, 0, 1<<10)} }}
@@ -50,8 +50,8 @@ func (a *answer) free() {
 func (a *answer) read(r *http.Response, look int, cancel context.CancelFunc) error {
 	defer r.Body.Close()
 	a.status = r.StatusCode
-	if a.status == http.StatusTooManyRequests || a.status == http.StatusServiceUnavailable {
-		a.retryAfter = parseRetryAfter(r.Header.Get("Retry-After"), time.Now())
+	if text := r.Header.Get("Retry-After"); text != "" {
+		a.retryAfter = parseRetryAfter(text, time.Now())
 	}
 	if a.status == http.StatusSwitchingProtocols { // what comes is not HTTP
 		return nil

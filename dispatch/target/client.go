@@ -29,6 +29,7 @@ type Client struct {
 	signer        signer
 	rules         rules
 	look          int // how much of an answer is looked at, in octets
+	headers       int // about how many there are besides the static ones
 	wire          *wire
 }
 
@@ -72,6 +73,10 @@ func New(o Options, r Rules) (*Client, error) {
 }
 
 func (c *Client) chooseMode() {
+	c.headers = 2 + len(c.properties) + 3*min(len(c.signer), 1)
+	if c.marks {
+		c.headers += 4
+	}
 	switch c.o.Mode {
 	case Form:
 		c.render = func(m *Message, h *headers) ([]byte, error) {
@@ -80,6 +85,7 @@ func (c *Client) chooseMode() {
 			return c.form(m), nil
 		}
 	case Raw:
+		c.headers += 4
 		c.render = func(m *Message, h *headers) ([]byte, error) {
 			content(h, m)
 			properties(h, m)
@@ -87,6 +93,7 @@ func (c *Client) chooseMode() {
 			return m.Body, nil
 		}
 	case CloudEvent:
+		c.headers += 6
 		c.render = c.binary
 	case CloudStructured:
 		c.render = c.structured
@@ -129,7 +136,7 @@ func (c *Client) Do(ctx context.Context, m *Message) Outcome {
 }
 
 func (c *Client) do(ctx context.Context, m *Message, a *answer, begun time.Time) Outcome {
-	h := newHeaders(c.static, 16)
+	h := newHeaders(c.static, c.headers)
 	body, err := c.render(m, h)
 	if err == nil {
 		err = c.signer.sign(h, m.ID, begun, body)

@@ -52,7 +52,9 @@ type recorder struct {
 
 func record(t testing.TB) *recorder {
 	s := &recorder{}
-	s.Server = httptest.NewServer(s)
+	s.Server = httptest.NewUnstartedServer(s)
+	s.Config.ErrorLog = quiet
+	s.Start()
 	t.Cleanup(s.Close)
 	return s
 }

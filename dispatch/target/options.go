@@ -10,7 +10,7 @@ import (
 // Options is an endpoint and how it is asked.
 type Options struct {
 	URL     string // http:// or https://; a user and password in it are as good as Auth's
-	Host    string // the Host header; "" = that of URL
+	Host    string // the Host header; "" = that of URL, which TLS goes by in any case
 	Method  string // POST, PUT, PATCH or DELETE; "" = POST
 	Headers map[string]string
 	Auth    Auth

@@ -86,7 +86,6 @@ func TestTLS(t *testing.T) {
 	})
 	t.Run("no TLS", func(t *testing.T) {
 		s := record(t)
-		s.Config.ErrorLog = quiet
 		o := newClient(t, Options{URL: "https://" + s.Listener.Addr().String()}, Rules{}).Do(t.Context(), job())
 		require.Equal(t, Outcome{Verdict: Again, Class: Unreachable, Reason: "no TLS with " + s.Listener.Addr().String() + ": what answers does not speak it", Took: o.Took}, o)
 	})

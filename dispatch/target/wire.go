@@ -103,10 +103,12 @@ func (w *wire) roundTrip(r *http.Request) (response *http.Response, err error) {
 			break
 		}
 		if r.GetBody != nil {
-			r = r.Clone(r.Context())
-			if r.Body, err = r.GetBody(); err != nil {
-				return nil, err
+			body, again := r.GetBody()
+			if again != nil {
+				break
 			}
+			r = r.WithContext(r.Context()) // the one before may still be looked at
+			r.Body = body
 		}
 	}
 	return response, err

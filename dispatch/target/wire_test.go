@@ -2,12 +2,10 @@ package target
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -108,6 +106,27 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
+// long writes an answer of a length, which it says, or of chunks.
+func long(c net.Conn, length int, declared bool) error {
+	body := io.LimitReader(neverEnding('x'), int64(length))
+	r := http.Response{StatusCode: 200, ProtoMajor: 1, ProtoMinor: 1, Body: io.NopCloser(body), ContentLength: int64(length)}
+	if !declared {
+		r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
+	}
+	return r.Write(c)
+}
+
+// neverEnding reads as an octet, again and again.
+type neverEnding byte
+
+// Read implements io.Reader.
+func (b neverEnding) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(b)
+	}
+	return len(p), nil
+}
+
 // TestLongAnswers: no more is read of an answer than is needed, and what is slow behind that is not waited for.
 func TestLongAnswers(t *testing.T) {
 	for _, tc := range []struct {
@@ -124,38 +143,32 @@ func TestLongAnswers(t *testing.T) {
 		{"10 MiB", 10 << 20, false, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := record(t)
-			s.answer = func(w http.ResponseWriter, _ *http.Request) {
-				if tc.declared {
-					w.Header().Set("Content-Length", strconv.Itoa(tc.length))
-				}
-				for left := tc.length; left > 0; left -= 1 << 10 {
-					if _, err := w.Write(bytes.Repeat([]byte("x"), min(left, 1<<10))); err != nil {
-						return
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t, Options{URL: "http://endpoint/", Connections: 1}, Rules{AckWhen: Match{Contains: "xxxx"}})
+				dials := 0
+				inMemory(t, c, func(c net.Conn) {
+					dials++
+					for in := bufio.NewReader(c); ; {
+						r, err := http.ReadRequest(in)
+						if err != nil {
+							return
+						}
+						_, _ = io.Copy(io.Discard, r.Body)
+						if long(c, tc.length, tc.declared) != nil {
+							return
+						}
 					}
+				})
+				for range 3 {
+					o := c.Do(t.Context(), job())
+					require.Equal(t, Done, o.Verdict, "%+v", o)
 				}
-			}
-			var mu sync.Mutex
-			connections := 0
-			s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-				mu.Lock()
-				defer mu.Unlock()
-				if state == http.StateNew {
-					connections++
+				if tc.kept {
+					require.Equal(t, 1, dials)
+				} else {
+					require.Equal(t, 3, dials)
 				}
-			}
-			c := newClient(t, Options{URL: s.URL, Connections: 1}, Rules{AckWhen: Match{Contains: "xxxx"}})
-			for range 3 {
-				o := c.Do(t.Context(), job())
-				require.Equal(t, Done, o.Verdict, "%+v", o)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if tc.kept {
-				require.Equal(t, 1, connections)
-			} else {
-				require.Equal(t, 3, connections)
-			}
+			})
 		})
 	}
 	t.Run("endless", func(t *testing.T) {
@@ -279,4 +292,27 @@ func TestClosedAtOnce(t *testing.T) {
 		require.Equal(t, []any{Again, Broken}, []any{o.Verdict, o.Class})
 		require.LessOrEqual(t, dials, 3)
 	})
+}
+
+// TestNotSentTwice: a request that the endpoint may have had is not sent again on another connection, though it has an
+// idempotency key: it is for the caller to count attempts.
+func TestNotSentTwice(t *testing.T) {
+	for name, fail := range map[string]func(net.Conn, *http.Request, string) bool{"reset": reset, "closed": write("", false)} {
+		t.Run(name, func(t *testing.T) {
+			var n atomic.Int32
+			s := serveWire(t, func(c net.Conn, r *http.Request, raw string) bool {
+				if n.Add(1) == 2 {
+					return fail(c, r, raw)
+				}
+				return write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true)(c, r, raw)
+			})
+			c := newClient(t, Options{URL: s.URL, Connections: 1, Properties: []string{"X-Idempotency-Key"}}, Rules{})
+			m := job()
+			m.Headers = map[string]any{"X-Idempotency-Key": "k"}
+			require.Equal(t, Done, c.Do(t.Context(), m).Verdict)
+			require.Equal(t, Broken, c.Do(t.Context(), m).Class)
+			require.EqualValues(t, 2, n.Load())
+			require.Equal(t, Done, c.Do(t.Context(), m).Verdict)
+		})
+	}
 }
