@@ -162,6 +162,26 @@ func TestDispatchToken(t *testing.T) {
 	require.ErrorContains(t, err, "auth.bearer: is empty; give a token")
 }
 
+// A job's lists and headers replace those of the defaults, also by nothing.
+func TestDispatchTakesBack(t *testing.T) {
+	c := parse(t, `
+dispatch:
+  servers: {a: {url: "amqp://a"}}
+  defaults: {target: {url: "http://app", headers: {X-A: a}}, request: {properties: [tenant]}}
+  jobs:
+    - {name: x, target: {headers: {}}, request: {properties: []}}
+    - {name: y, target: {headers: {X-B: b}}, request: {properties: [b]}}
+    - {name: z}
+`)
+	x, y, z := c.Dispatch.Jobs[0].Target, c.Dispatch.Jobs[1].Target, c.Dispatch.Jobs[2].Target
+	require.Empty(t, x.Headers)
+	require.Empty(t, x.Properties)
+	require.Equal(t, map[string]string{"X-B": "b"}, y.Headers)
+	require.Equal(t, []string{"b"}, y.Properties)
+	require.Equal(t, map[string]string{"X-A": "a"}, z.Headers)
+	require.Equal(t, []string{"tenant"}, z.Properties)
+}
+
 // What works, but not as one may think.
 func TestDispatchWarnings(t *testing.T) {
 	c := parse(t, `

@@ -13,6 +13,7 @@ import (
 type named struct {
 	example string
 	atLeast int
+	begin   func() // if set, is called before the first item
 	// check returns what is wrong with a name, and what to do.
 	check func(name string) error
 	// item makes the shape of the value with that name; it is called once for each.
@@ -40,6 +41,9 @@ func (m named) read(p *parser, at place) {
 	}
 	if len(at.node.Content) < 2*m.atLeast {
 		p.fault(at, "is empty; give at least %d, e.g. %s", m.atLeast, m.example)
+	}
+	if m.begin != nil {
+		m.begin()
 	}
 	seen := map[string]int{}
 	for i := 0; i+1 < len(at.node.Content); i += 2 {
@@ -85,6 +89,7 @@ func httpHeaders(dst *map[string]string) named {
 	seen := map[string]string{} // as written, by canonical name
 	return named{
 		example: `{X-Tenant: "a"}`,
+		begin:   func() { *dst = all },
 		check: func(name string) error {
 			canonical := textproto.CanonicalMIMEHeaderKey(name)
 			if first, twice := seen[canonical]; twice && first != name {
@@ -94,7 +99,6 @@ func httpHeaders(dst *map[string]string) named {
 			return nil
 		},
 		item: func(name string) shape {
-			*dst = all
 			return scalar{kind: "text", want: "the header's value", secret: true, set: func(v string) error {
 				all[name] = v
 				return nil

@@ -125,11 +125,8 @@ func event(dst *target.Event) object {
 
 // properties are names of AMQP headers.
 func properties(dst *[]string) list {
-	first := true
-	return list{example: "[tenant]", item: func() shape {
-		if first { // what the defaults list is replaced
-			*dst, first = nil, false
-		}
+	// What the defaults list is replaced.
+	return list{example: "[tenant]", begin: func() { *dst = nil }, item: func() shape {
 		return text("an AMQP header's name, or \"*\" for all", func(v string) error {
 			*dst = append(*dst, v)
 			return checkName(v, maxName)

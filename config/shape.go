@@ -152,7 +152,8 @@ type list struct {
 	item    func() shape
 	example string
 	atLeast int
-	private bool // no message shows what stands in its place
+	private bool   // no message shows what stands in its place
+	begin   func() // if set, is called before the first item
 }
 
 func (l list) read(p *parser, at place) {
@@ -163,6 +164,9 @@ func (l list) read(p *parser, at place) {
 	}
 	if len(at.node.Content) < l.atLeast {
 		p.fault(at, "is an empty list; give at least %d, e.g. %s", l.atLeast, l.example)
+	}
+	if l.begin != nil {
+		l.begin()
 	}
 	for i, n := range at.node.Content {
 		l.item().read(p, place{node: n, path: fmt.Sprintf("%s[%d]", at.path, i)})
