@@ -164,3 +164,12 @@ func TestRetryAfter(t *testing.T) {
 		require.Equal(t, want, newClient(t, Options{URL: s.URL}, Rules{}).Do(t.Context(), job()).RetryAfter)
 	}
 }
+
+// TestHang: as TestTimeout, with a real clock and a real connection.
+func TestHang(t *testing.T) {
+	s := serveWire(t, hang)
+	c := newClient(t, Options{URL: s.URL, Timeout: time.Second}, Rules{})
+	o := c.Do(t.Context(), job())
+	require.Equal(t, []any{Again, Timeout, "no whole answer within 1s"}, []any{o.Verdict, o.Class, o.Reason})
+	require.GreaterOrEqual(t, o.Took, time.Second)
+}
