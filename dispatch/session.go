@@ -38,8 +38,22 @@ type session struct {
 	declared map[string]bool // queues beside the job's own
 }
 
-// connect opens a session and declares what the job needs. The endpoint's pool closes it.
-func connect(job *Job, tlsConfig *tls.Config) (s *session, err error) {
+// connect opens a session and declares what the job needs. The pool closes it.
+func connect(job *Job, tlsConfig *tls.Config) (*session, error) {
+	s, err := dial(job, tlsConfig)
+	if err != nil {
+		return nil, err
+	}
+	if err := job.declareJob(s.jobs); err != nil {
+		s.close()
+		return nil, err
+	}
+	s.cancelled = s.jobs.NotifyCancel(make(chan string, MaxExecutors+1))
+	return s, nil
+}
+
+// dial opens a session.
+func dial(job *Job, tlsConfig *tls.Config) (s *session, err error) {
 	props := amqp.NewConnectionProperties()
 	props.SetClientConnectionName("dispatch: " + job.Name)
 	conn, err := amqp.DialConfig(string(job.Server.URL), amqp.Config{Heartbeat: heartbeat, TLSClientConfig: tlsConfig, Properties: props,
@@ -71,10 +85,6 @@ func connect(job *Job, tlsConfig *tls.Config) (s *session, err error) {
 	if s.pub, err = newPublisher(s.again); err != nil {
 		return nil, err
 	}
-	if err = job.declareJob(s.jobs); err != nil {
-		return nil, err
-	}
-	s.cancelled = s.jobs.NotifyCancel(make(chan string, MaxExecutors+1))
 	return s, nil
 }
 
