@@ -39,13 +39,18 @@ func OpenDesk(job *Job, tlsConfig *tls.Config) (*Desk, error) {
 // Close ends the connection; what was looked at and not taken is back in its queue.
 func (d *Desk) Close() { d.s.close() }
 
-// DeadLetters gives each dead letter of the job, the oldest first, to visit, until there are no more or it returns an
-// error. What visit returns is done with the letter. All that stay are back in their order once the desk is closed.
+// DeadLetters gives each dead letter that the job has now, the oldest first, to visit, until it returns an error. What
+// visit returns is done with the letter. All that stay are back in their order once the desk is closed.
 func (d *Desk) DeadLetters(ctx context.Context, visit func(Letter) (Fate, error)) error {
 	if err := d.s.ensure(d.job.deadQueue(), d.job.lasting()); err != nil {
 		return err
 	}
-	for {
+	// Those that are replayed may come again meanwhile.
+	now, err := d.s.jobs.QueueDeclarePassive(d.job.deadQueue(), true, false, false, false, nil)
+	if err != nil {
+		return explain(err, "look for queue %q", d.job.deadQueue())
+	}
+	for range now.Messages {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
@@ -74,6 +79,7 @@ func (d *Desk) DeadLetters(ctx context.Context, visit func(Letter) (Fate, error)
 			return explain(err, "acknowledge")
 		}
 	}
+	return nil
 }
 
 // Fate is what is done with a dead letter.

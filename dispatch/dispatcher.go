@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -86,6 +87,37 @@ func (d *Dispatcher) Jobs() []Status {
 	return all
 }
 
+// ErrNoJob is wrapped by errors about a job that is not there.
+var ErrNoJob = errors.New("there is no job")
+
+// Scale is Pool.Scale of the job with that name.
+func (d *Dispatcher) Scale(name string, executors int) error {
+	p, err := d.Job(name)
+	if err != nil {
+		return err
+	}
+	return p.Scale(executors)
+}
+
+// Pause is Pool.Pause of the job with that name.
+func (d *Dispatcher) Pause(name string, paused bool) error {
+	p, err := d.Job(name)
+	if err != nil {
+		return err
+	}
+	p.Pause(paused)
+	return nil
+}
+
+// Desk opens the desk of the job with that name.
+func (d *Dispatcher) Desk(name string) (*Desk, error) {
+	p, err := d.Job(name)
+	if err != nil {
+		return nil, err
+	}
+	return OpenDesk(p.job, p.tls)
+}
+
 // Job finds a job by its name, or by SERVER/NAME where servers have jobs of the same name.
 func (d *Dispatcher) Job(name string) (*Pool, error) {
 	var found []*Pool
@@ -102,7 +134,7 @@ func (d *Dispatcher) Job(name string) (*Pool, error) {
 		for _, r := range d.list() {
 			names = append(names, r.job.Name)
 		}
-		return nil, fmt.Errorf("there is no job %q; there are: %s", name, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%w %q; there are: %s", ErrNoJob, name, strings.Join(names, ", "))
 	}
 	return nil, fmt.Errorf("several servers have a job %q; give SERVER/%s, e.g. %s/%s", name, name, found[0].job.Server.Name, name)
 }

@@ -26,6 +26,7 @@ type Status struct {
 	Repeated            uint64 // jobs that come again because the connection broke before they were acknowledged
 	Classes             map[target.Class]uint64
 	P50, P95, P99       time.Duration // of the last attempts
+	Took                Took
 
 	Backlog  int // ready messages in the queue, at the last look; -1 = not known
 	Breaker  string
@@ -45,7 +46,7 @@ func (p *Pool) Status() Status {
 	q := p.stats.quantiles(0.5, 0.95, 0.99)
 	st.P50, st.P95, st.P99 = q[0], q[1], q[2]
 	p.stats.mu.Lock()
-	st.Classes, st.Failures = maps.Clone(p.stats.classes), slices.Clone(p.stats.failures)
+	st.Classes, st.Failures, st.Took = maps.Clone(p.stats.classes), slices.Clone(p.stats.failures), p.stats.all
 	p.stats.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
