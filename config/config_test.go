@@ -178,7 +178,7 @@ func FuzzParse(f *testing.F) {
 		c, err := Parse("f.yaml", data, environment)
 		if err == nil {
 			require.NotEmpty(t, c.Listeners)
-			require.True(t, len(c.Upstream.Nodes) > 0 || c.Upstream.Discovery != nil)
+			require.True(t, c.Dispatch != nil || c.CheckProxy("f.yaml") == nil)
 			return
 		}
 		for line := range strings.Lines(err.Error()) {

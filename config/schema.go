@@ -13,7 +13,7 @@ func schema(c *Config) object {
 	return object{
 		fields: []field{
 			{"listeners", `one, address "` + DefaultListen + `"`, listeners(c)},
-			{"upstream", required, upstream(c)},
+			{"upstream", "required for the proxy", upstream(c)},
 			{"proxy", "", object{fields: []field{
 				{"handshake-timeout", DefaultHandshakeTimeout.String(), duration(&c.Proxy.HandshakeTimeout)},
 				{"drain-timeout", DefaultDrainTimeout.String(), duration(&c.Proxy.DrainTimeout)},
@@ -24,9 +24,30 @@ func schema(c *Config) object {
 				{"level", DefaultLogLevel, oneOf(func(v string) { c.Log.Level = v }, LogLevels...)},
 				{"format", DefaultLogFormat, oneOf(func(v string) { c.Log.Format = v }, LogFormats...)},
 			}}},
+			{"dispatch", "", dispatchSection(&c.Dispatch)},
 		},
-		missing: map[string]string{"upstream": "say where RabbitMQ is, e.g. upstream: {nodes: [{address: \"localhost:5672\"}]}"},
+		done: needUpstream,
 	}
+}
+
+const noUpstream = "is missing; say where RabbitMQ is, e.g. upstream: {nodes: [{address: \"localhost:5672\"}]}"
+
+// needUpstream: a file without upstream is none of a proxy, so it has to have dispatch and nothing that is for proxies.
+func needUpstream(p *parser, at place) {
+	if p.given(at, "upstream") {
+		return
+	}
+	if !p.given(at, "dispatch") || p.given(at, "listeners") || p.given(at, "policies") || p.given(at, "proxy") {
+		p.problem(at.node.Line, "upstream", noUpstream)
+	}
+}
+
+// CheckProxy reports whether a proxy can run with the configuration, which was read from file. Errors are Problems.
+func (c *Config) CheckProxy(file string) error {
+	if len(c.Upstream.Nodes) == 0 && c.Upstream.Discovery == nil {
+		return Problems{{File: file, Path: "upstream", Text: noUpstream}}
+	}
+	return nil
 }
 
 // LogLevels and LogFormats are the words that log.level and log.format take.

@@ -36,6 +36,7 @@ type cli struct {
 		List  shardsListCmd  `cmd:"" help:"List the shards there are, with their messages and consumers. No proxy needs to run."`
 		Prune shardsPruneCmd `cmd:"" help:"Say which surplus shards can be deleted, and delete them with --yes."`
 	} `cmd:"" help:"Look at shards at the broker, and clean up."`
+	Dispatch    dispatchCmds   `cmd:"" help:"Hand jobs from queues to HTTP endpoints."`
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a running proxy whether it is alive, for container health checks."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 

@@ -111,7 +111,11 @@ func (c *proxyCmd) load() (*config.Config, error) {
 	if conflicts != nil {
 		return nil, usagef("%s", strings.Join(conflicts, "\n"))
 	}
-	return config.Load(c.Config)
+	cfg, err := config.Load(c.Config)
+	if err != nil {
+		return nil, err
+	}
+	return cfg, cfg.CheckProxy(c.Config)
 }
 
 // options translates a configuration for package proxy.

@@ -105,6 +105,9 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 	again := !asked && sum == r.taken
 	r.taken = sum
 	cfg, err := config.Parse(r.path, data, os.LookupEnv)
+	if err == nil {
+		err = cfg.CheckProxy(r.path)
+	}
 	var fresh *certificates[*certs.Loaded]
 	if err == nil {
 		fresh, err = loadCertificates(cfg)

@@ -134,6 +134,13 @@ func TestBadFileChangesNothing(t *testing.T) {
 			r.path + ":3: log.level: is \"loud\"; give debug, info, warn or error",
 		}, entries[0].ContextMap()["problems"])
 
+		r.write("dispatch: {servers: {a: {url: \"amqp://a\"}}, jobs: [{name: x, target: {url: \"http://app\"}}]}\n")
+		r.quiet()
+		entries = r.logs.TakeAll()
+		require.Len(t, entries, 1)
+		require.Equal(t, []any{r.path + ": upstream: is missing; say where RabbitMQ is, e.g. upstream: {nodes: [{address: \"localhost:5672\"}]}"},
+			entries[0].ContextMap()["problems"], "a file that is none of a proxy")
+
 		require.NoError(t, os.Remove(r.path))
 		r.quiet()
 		require.Empty(t, r.messages(), "it may be about to come back")

@@ -3,28 +3,33 @@ package target
 import (
 	"time"
 
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/config/secret"
 )
 
 // Options is an endpoint and how it is asked.
 type Options struct {
-	URL     string // http:// or https://
+	URL     string // http:// or https://; a user and password in it are as good as Auth's
 	Host    string // the Host header; "" = that of URL
-	Method  string // "" = POST
+	Method  string // POST, PUT, PATCH or DELETE; "" = POST
 	Headers map[string]string
 	Auth    Auth
 	TLS     TLS
-	Timeout time.Duration // from the first octet sent to the last one read
-	Mode    Mode
+	Timeout time.Duration // of all of an attempt: connecting, the request and the whole answer
+	Mode    Mode          // "" = Raw
 	// Encoding is the character set of bodies in mode Form, by its IANA name; "" = utf-8.
 	Encoding string
-	// Properties are the AMQP headers that mode Raw passes on, by name; "*" is all that are text or numbers.
+	// Properties are the AMQP headers that are passed on, by name; "*" is all of them. See the package's comment.
 	Properties []string
-	Batch      Batch // of mode BatchMode
+	// Marks says whether the headers that tell of the job are there: see the package's comment.
+	Marks Marks
+	Event Event
+	Batch Batch // of mode BatchMode
 	// SigningSecrets sign requests as Standard Webhooks has it, each with a signature of its own; none: unsigned.
-	// Each is "whsec_" and base64.
+	// Each is "whsec_" and the base64 of 24 to 64 octets.
 	SigningSecrets []secret.String
-	// Connections bounds the connections to the endpoint, idle ones included. The pool sets it to the executors there can be.
+	// Connections bounds the connections to the endpoint, idle ones included; 0 = 100. The pool sets it to the executors
+	// there can be.
 	Connections int
 }
 
@@ -40,11 +45,37 @@ const (
 	BatchMode       Mode = "batch"                  // a JSON array of several jobs
 )
 
+// Marks says whether Idempotency-Key, Dispatch-Job, Dispatch-Attempt, traceparent and tracestate are sent.
+type Marks string
+
+// The zero value is Usual.
+const (
+	Usual  Marks = ""       // in all modes but Form, whose requests are those of Consumer Dispatcher
+	Always Marks = "always" // in mode Form as well
+	Never  Marks = "never"
+)
+
+// Event is what CloudEvents say that messages do not, unless they are CloudEvents already.
+type Event struct {
+	Source string // a URI reference; "" = /queues/ and the queue's name
+	Type   string // of messages without a type; "" = shardmq.job
+}
+
+// Values that hold where nothing is said, and a bound of Batch.
+const (
+	DefaultBatchSize = 100
+	DefaultBatchWait = 100 * time.Millisecond
+	MaxBatchWait     = time.Minute
+)
+
 // Batch bounds what is put into one request.
 type Batch struct {
-	Size int
+	Size int           // 1 to MaxBatch
 	Wait time.Duration // the first job of a batch waits for others no longer
 }
+
+// MaxBatch bounds Batch.Size.
+const MaxBatch = 1000
 
 // Auth is what a request is authorised with: nothing, a user and password, or a token.
 type Auth struct {
@@ -52,6 +83,6 @@ type Auth struct {
 	Password, Bearer secret.String
 }
 
-// TLS is how an endpoint with https:// is verified and what it is shown. Paths are of PEM files; "" = whom the system
-// trusts, and no certificate.
-type TLS struct{ CA, Cert, Key string }
+// TLS is how an endpoint with https:// is verified and what it is shown. The files are looked at again every ten
+// seconds: connections that are made then go by what is in them, and by what was in them while they are unusable.
+type TLS = certs.ClientOptions
