@@ -66,7 +66,7 @@ func (e *exporter) job(st *dispatch.Status) {
 	e.counter(jobSettled, float64(st.Dead), with("dead")...)
 	e.counter(jobRetried, float64(st.Retried), labels...)
 	e.counter(jobRepeated, float64(st.Repeated), labels...)
-	for _, class := range target.Classes {
+	for _, class := range target.Classes() {
 		e.counter(jobAttempts, float64(st.Classes[class]), with(string(class))...)
 	}
 	buckets := make(map[float64]uint64, len(st.Took.Below))

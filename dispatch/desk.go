@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -28,8 +27,8 @@ type Desk struct {
 }
 
 // OpenDesk connects to the job's server. The job itself need not run.
-func OpenDesk(job *Job, tlsConfig *tls.Config) (*Desk, error) {
-	s, err := dial(job, tlsConfig)
+func OpenDesk(ctx context.Context, job *Job, tlsConfig *tls.Config) (*Desk, error) {
+	s, err := dial(ctx, job, tlsConfig)
 	if err != nil {
 		return nil, err
 	}
@@ -112,20 +111,13 @@ func (d *Desk) Purge(ctx context.Context) (gone int, err error) {
 		names = append(names, d.job.retryQueue(name))
 	}
 	for _, name := range names {
-		ch, err := d.s.conn.Channel() // one that is not there closes the channel
-		if err != nil {
-			return gone, fmt.Errorf("open a channel: %w", err)
-		}
-		n, err := ch.QueuePurge(name, false)
-		if err != nil {
-			if !isMissing(err) {
-				return gone, explain(err, "purge queue %q", name)
-			}
-			continue
-		}
-		gone += n
-		if err := ch.Close(); err != nil {
-			return gone, fmt.Errorf("close a channel: %w", err)
+		err := d.s.aside(func(ch *amqp.Channel) error {
+			n, err := ch.QueuePurge(name, false)
+			gone += n
+			return err
+		})
+		if err != nil && !isMissing(err) {
+			return gone, explain(err, "purge queue %q", name)
 		}
 	}
 	return gone, nil

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,7 +15,7 @@ const settlePause = time.Second
 
 // settle does what the outcome of an attempt asks for.
 func (p *Pool) settle(it *item, o target.Outcome) {
-	if context.Cause(p.requests) != nil && o.Verdict != target.Done { // cut: it goes back when the session is closed
+	if o.Class == target.Cancelled { // it goes back when the session is closed
 		p.line.finish(it)
 		return
 	}

@@ -34,9 +34,10 @@ var TookBounds = [...]time.Duration{
 
 // Took is how long attempts took, since the start.
 type Took struct {
-	Count uint64
-	Sum   time.Duration
-	Below [len(TookBounds)]uint64 // attempts that took no longer than each bound
+	Count  uint64
+	Sum    time.Duration
+	Below  [len(TookBounds)]uint64 // attempts that took no longer than each bound
+	failed uint64                  // attempts that were the endpoint's failures
 }
 
 func (s *stats) begin(n int64) { s.inFlight.Add(n) }
@@ -50,6 +51,9 @@ func (s *stats) count(o target.Outcome) {
 		s.classes = map[target.Class]uint64{}
 	}
 	s.classes[o.Class]++
+	if failed(o.Class) || o.RetryAfter > 0 {
+		s.all.failed++
+	}
 	s.all.Count++
 	s.all.Sum += o.Took
 	for i := len(TookBounds) - 1; i >= 0 && o.Took <= TookBounds[i]; i-- {

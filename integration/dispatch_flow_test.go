@@ -306,7 +306,7 @@ func TestDispatchDesk(t *testing.T) {
 // desk visits a job's dead letters.
 func desk(t *testing.T, job *dispatch.Job, visit func(dispatch.Letter) (dispatch.Fate, error)) {
 	t.Helper()
-	d, err := dispatch.OpenDesk(job, nil)
+	d, err := dispatch.OpenDesk(t.Context(), job, nil)
 	require.NoError(t, err)
 	defer d.Close()
 	require.NoError(t, d.DeadLetters(t.Context(), visit))
@@ -331,7 +331,7 @@ func TestDispatchPurge(t *testing.T) {
 	for range 5 {
 		publish(t, ch, name+"_router", "", text("job"))
 	}
-	d, err := dispatch.OpenDesk(job, nil)
+	d, err := dispatch.OpenDesk(t.Context(), job, nil)
 	require.NoError(t, err)
 	defer d.Close()
 	gone, err := d.Purge(t.Context())

@@ -50,9 +50,6 @@ type Outcome struct {
 // Class is a bounded set of reasons, for metrics.
 type Class string
 
-// Classes are all there are.
-var Classes = []Class{OK, Refused, Status4xx, Status5xx, Timeout, Unreachable, Broken, Invalid}
-
 // The classes.
 const (
 	OK          Class = "ok"
