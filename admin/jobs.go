@@ -3,11 +3,8 @@ package admin
 import (
 	"context"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -20,10 +17,10 @@ import (
 type Jobs interface {
 	// Jobs tells how each job stands, from what is known here.
 	Jobs() []dispatch.Status
-	// Scale, Pause and Desk are of the job with that name. Errors wrap dispatch.ErrNoJob if there is none.
+	// Scale, Pause and Desk are of the job called SERVER/NAME. Errors wrap dispatch.ErrNoJob if there is none.
 	Scale(name string, executors int) error
 	Pause(name string, paused bool) error
-	Desk(name string) (Desk, error)
+	Desk(ctx context.Context, name string) (Desk, error)
 }
 
 // Desk works on the queues of a job.
@@ -33,38 +30,66 @@ type Desk interface {
 	Close()
 }
 
+// Of returns a dispatcher's jobs.
+func Of(d *dispatch.Dispatcher) Jobs { return dispatched{d} }
+
+// dispatched has a dispatcher's desks as an interface.
+type dispatched struct{ *dispatch.Dispatcher }
+
+// Desk implements Jobs.
+func (d dispatched) Desk(ctx context.Context, name string) (Desk, error) {
+	desk, err := d.Dispatcher.Desk(ctx, name)
+	if err != nil {
+		return nil, err // not a nil *dispatch.Desk, which would be a Desk that is there
+	}
+	return desk, nil
+}
+
 const (
-	maxRequest     = 64 << 10         // octets of a request's body
-	drainPatience  = 25 * time.Second // below answerTimeout
+	patience       = 25 * time.Second // that an action is given; below answerTimeout
 	drainLookEvery = 50 * time.Millisecond
 )
 
 // jobsAPI serves /api/v1/jobs. Whoever wants to change something needs the token.
 type jobsAPI struct {
-	jobs  Jobs
-	token secret.String // "" = nothing can be changed
+	jobs     Jobs
+	token    secret.String // "" = nothing can be changed
+	patience time.Duration
 }
 
 func (a *jobsAPI) register(mux *http.ServeMux) {
-	mux.HandleFunc("GET /api/v1/jobs", a.list)
-	mux.HandleFunc("GET /api/v1/jobs/{job}", a.one)
-	mux.HandleFunc("GET /api/v1/jobs/{job}/dead", a.authorized(a.letters)) // it shows what is in messages
-	for action, do := range map[string]http.HandlerFunc{
-		"scale": a.scale, "pause": a.pause(true), "resume": a.pause(false), "drain": a.drain, "purge": a.purge,
-		"dead/replay": a.settle(dispatch.Replay), "dead/drop": a.settle(dispatch.Discard),
-	} {
-		mux.HandleFunc("POST /api/v1/jobs/{job}/"+action, a.authorized(do))
+	const all, one = "/api/v1/jobs", "/api/v1/jobs/{job}"
+	get := func(path string, h http.HandlerFunc) {
+		mux.HandleFunc("GET "+path, h)
+		mux.HandleFunc(path, only("GET, HEAD"))
 	}
+	post := func(path string, h http.HandlerFunc) {
+		mux.HandleFunc("POST "+path, a.authorized(h))
+		mux.HandleFunc(path, only("POST"))
+	}
+	get(all, a.list)
+	get(one, a.one)
+	get(one+"/dead", a.authorized(a.letters)) // it shows what is in messages
+	post(one+"/scale", a.scale)
+	post(one+"/pause", a.pause(true))
+	post(one+"/resume", a.pause(false))
+	post(one+"/drain", a.drain)
+	post(one+"/purge", a.purge)
+	post(one+"/dead/replay", a.settle(dispatch.Replay))
+	post(one+"/dead/drop", a.settle(dispatch.Discard))
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusNotFound, "there is nothing here; GET "+all+" lists the jobs")
+	})
 }
 
-// authorized serves who has the token. A page of another site cannot send it, so no more is needed against such.
+// authorized serves who has the token.
 func (a *jobsAPI) authorized(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		given, is := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		switch {
 		case a.token == "":
 			refuse(w, http.StatusForbidden, "this needs a token, and none is configured: set admin.token")
-		case !is || subtle.ConstantTimeCompare([]byte(given), []byte(a.token)) != 1:
+		case !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare([]byte(given), []byte(a.token)) != 1:
 			w.Header().Set("WWW-Authenticate", `Bearer realm="shardmq"`)
 			refuse(w, http.StatusUnauthorized, "send the token of admin.token as: Authorization: Bearer TOKEN")
 		default:
@@ -73,122 +98,43 @@ func (a *jobsAPI) authorized(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// Job is a job as the API shows it.
-type Job struct {
-	Name      string            `json:"name"`
-	Server    string            `json:"server"`
-	Queue     string            `json:"queue"`
-	URL       string            `json:"url"`
-	Connected bool              `json:"connected"`
-	Paused    bool              `json:"paused"`
-	Executors int               `json:"executors"` // consumers at the broker
-	Wanted    int               `json:"wanted"`
-	InFlight  int               `json:"in_flight"`
-	Waiting   int               `json:"waiting"`
-	Backlog   *int              `json:"backlog"` // null = not known
-	Done      uint64            `json:"done"`
-	Dropped   uint64            `json:"dropped"`
-	Dead      uint64            `json:"dead"`
-	Retried   uint64            `json:"retried"`
-	Repeated  uint64            `json:"repeated"`
-	Attempts  map[string]uint64 `json:"attempts"` // by class
-	P50       float64           `json:"p50_seconds"`
-	P95       float64           `json:"p95_seconds"`
-	P99       float64           `json:"p99_seconds"`
-	Breaker   string            `json:"breaker"`
-	Held      *time.Time        `json:"held_until"`
-	Failures  []Failure         `json:"failures"` // the oldest first
-}
-
-// Failure is a failed attempt as the API shows it.
-type Failure struct {
-	At     time.Time `json:"at"`
-	Class  string    `json:"class"`
-	Status int       `json:"status"`
-	Reason string    `json:"reason"`
-	Took   float64   `json:"took_seconds"`
-}
-
-func jobOf(st dispatch.Status) Job {
-	j := Job{Name: st.Name, Server: st.Server, Queue: st.Queue, URL: st.URL, Connected: st.Connected, Paused: st.Paused,
-		Executors: st.Executors, Wanted: st.Wanted, InFlight: st.InFlight, Waiting: st.Waiting, Done: st.Done, Dropped: st.Dropped,
-		Dead: st.Dead, Retried: st.Retried, Repeated: st.Repeated, Attempts: map[string]uint64{}, P50: st.P50.Seconds(),
-		P95: st.P95.Seconds(), P99: st.P99.Seconds(), Breaker: st.Breaker, Failures: []Failure{}}
-	if st.Backlog >= 0 {
-		j.Backlog = &st.Backlog
-	}
-	if !st.Held.IsZero() {
-		j.Held = &st.Held
-	}
-	for class, n := range st.Classes {
-		j.Attempts[string(class)] = n
-	}
-	for _, f := range st.Failures {
-		j.Failures = append(j.Failures, Failure{f.At, string(f.Class), f.Status, f.Reason, f.Took.Seconds()})
-	}
-	return j
-}
-
-func (a *jobsAPI) list(w http.ResponseWriter, _ *http.Request) {
-	all := []Job{}
-	for _, st := range a.jobs.Jobs() {
-		all = append(all, jobOf(st))
-	}
-	reply(w, map[string]any{"jobs": all})
-}
-
-// find returns the job that the request is about. It answers if there is none.
-func (a *jobsAPI) find(w http.ResponseWriter, r *http.Request) (st dispatch.Status, ok bool) {
-	name := r.PathValue("job")
-	for _, st := range a.jobs.Jobs() {
-		if st.Name == name || st.Server+"/"+st.Name == name {
-			return st, true
+// find returns the job that the request is about, and what it is called for sure. It answers if there is none.
+func (a *jobsAPI) find(w http.ResponseWriter, r *http.Request) (st dispatch.Status, name string, ok bool) {
+	asked := r.PathValue("job")
+	n := 0
+	for _, each := range a.jobs.Jobs() {
+		if full := each.Server + "/" + each.Name; each.Name == asked || full == asked {
+			st, name = each, full
+			n++
 		}
 	}
-	refuse(w, http.StatusNotFound, fmt.Sprintf("there is no job %q; GET /api/v1/jobs lists them", name))
-	return st, false
-}
-
-func (a *jobsAPI) one(w http.ResponseWriter, r *http.Request) {
-	if st, ok := a.find(w, r); ok {
-		reply(w, jobOf(st))
+	switch n {
+	case 1:
+		return st, name, true
+	case 0:
+		refuse(w, http.StatusNotFound, fmt.Sprintf("there is no job %q; GET /api/v1/jobs lists them", asked))
+	default:
+		refuse(w, http.StatusConflict, fmt.Sprintf("several servers have a job %q; ask for SERVER/%s, with the slash as %%2F", asked, asked))
 	}
-}
-
-// read decodes the request's body. It answers if that is not as it should be.
-func read(w http.ResponseWriter, r *http.Request, into any) bool {
-	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
-		refuse(w, http.StatusUnsupportedMediaType, "send JSON, with Content-Type: application/json")
-		return false
-	}
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(into)
-	if err == nil && dec.More() {
-		err = errors.New("there is more than one value")
-	}
-	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than %d octets", maxRequest))
-		return false
-	}
-	if errors.Is(err, io.EOF) {
-		err = errors.New("the body is empty")
-	}
-	if err != nil {
-		refuse(w, http.StatusBadRequest, "the body is not as it should be: "+err.Error())
-	}
-	return err == nil
+	return st, name, false
 }
 
 // failed answers with an error that an action returned.
-func (a *jobsAPI) failed(w http.ResponseWriter, err error, status int) {
-	if errors.Is(err, dispatch.ErrNoJob) {
+func failed(w http.ResponseWriter, err error, status int) {
+	switch {
+	case errors.Is(err, dispatch.ErrNoJob):
 		status = http.StatusNotFound
+	case errors.Is(err, context.DeadlineExceeded):
+		status = http.StatusGatewayTimeout
 	}
 	refuse(w, status, err.Error())
 }
 
 func (a *jobsAPI) scale(w http.ResponseWriter, r *http.Request) {
+	_, name, ok := a.find(w, r)
+	if !ok {
+		return
+	}
 	var ask struct {
 		Executors *int `json:"executors"`
 	}
@@ -199,8 +145,8 @@ func (a *jobsAPI) scale(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, `say how many, e.g. {"executors": 3}`)
 		return
 	}
-	if err := a.jobs.Scale(r.PathValue("job"), *ask.Executors); err != nil {
-		a.failed(w, err, http.StatusBadRequest)
+	if err := a.jobs.Scale(name, *ask.Executors); err != nil {
+		failed(w, err, http.StatusBadRequest)
 		return
 	}
 	a.one(w, r)
@@ -208,8 +154,12 @@ func (a *jobsAPI) scale(w http.ResponseWriter, r *http.Request) {
 
 func (a *jobsAPI) pause(paused bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := a.jobs.Pause(r.PathValue("job"), paused); err != nil {
-			a.failed(w, err, http.StatusBadRequest)
+		_, name, ok := a.find(w, r)
+		if !ok {
+			return
+		}
+		if err := a.jobs.Pause(name, paused); err != nil {
+			failed(w, err, http.StatusBadRequest)
 			return
 		}
 		a.one(w, r)
@@ -218,39 +168,57 @@ func (a *jobsAPI) pause(paused bool) http.HandlerFunc {
 
 // drain pauses a job and waits until nothing of it is in flight.
 func (a *jobsAPI) drain(w http.ResponseWriter, r *http.Request) {
-	if err := a.jobs.Pause(r.PathValue("job"), true); err != nil {
-		a.failed(w, err, http.StatusBadRequest)
+	_, name, ok := a.find(w, r)
+	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), drainPatience)
+	if err := a.jobs.Pause(name, true); err != nil {
+		failed(w, err, http.StatusBadRequest)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), a.patience)
 	defer cancel()
 	tick := time.NewTicker(drainLookEvery)
 	defer tick.Stop()
 	for {
-		st, ok := a.find(w, r)
-		if !ok {
+		st, _, ok := a.find(w, r)
+		switch {
+		case !ok:
 			return
-		}
-		if st.Executors == 0 && st.InFlight == 0 {
-			reply(w, jobOf(st))
+		case !st.Paused:
+			refuse(w, http.StatusConflict, "the job has been resumed meanwhile")
+			return
+		case st.Executors == 0 && st.InFlight == 0 && st.Waiting == 0:
+			reply(w, jobOf(&st))
 			return
 		}
 		select {
 		case <-ctx.Done():
-			refuse(w, http.StatusGatewayTimeout, fmt.Sprintf("the job is paused, and %d requests are still in flight; ask again", st.InFlight))
+			refuse(w, http.StatusGatewayTimeout, fmt.Sprintf("the job is paused, and not yet done is: %d in flight, %d received; ask again",
+				st.InFlight, st.Waiting))
 			return
 		case <-tick.C:
 		}
 	}
 }
 
-// desk opens the job's desk. It answers if that fails.
-func (a *jobsAPI) desk(w http.ResponseWriter, r *http.Request) (Desk, bool) {
-	d, err := a.jobs.Desk(r.PathValue("job"))
-	if err != nil {
-		a.failed(w, err, http.StatusBadGateway)
+// desk has work done at the job's desk, for so long as an action is given. It answers if that fails.
+func (a *jobsAPI) desk(w http.ResponseWriter, r *http.Request, work func(context.Context, Desk) error) (ok bool) {
+	_, name, ok := a.find(w, r)
+	if !ok {
+		return false
 	}
-	return d, err == nil
+	ctx, cancel := context.WithTimeout(r.Context(), a.patience)
+	defer cancel()
+	d, err := a.jobs.Desk(ctx, name)
+	if err == nil {
+		defer d.Close()
+		err = work(ctx, d)
+	}
+	if err != nil {
+		failed(w, err, http.StatusBadGateway)
+	}
+	return err == nil
 }
 
 func (a *jobsAPI) purge(w http.ResponseWriter, r *http.Request) {
@@ -264,15 +232,14 @@ func (a *jobsAPI) purge(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, `all jobs that wait would be gone for good; send {"yes": true} if that is meant`)
 		return
 	}
-	d, ok := a.desk(w, r)
-	if !ok {
-		return
+	gone := 0
+	if a.desk(w, r, func(ctx context.Context, d Desk) (err error) {
+		gone, err = d.Purge(ctx)
+		if err != nil {
+			return fmt.Errorf("after %d: %w", gone, err)
+		}
+		return nil
+	}) {
+		reply(w, map[string]int{"purged": gone})
 	}
-	defer d.Close()
-	gone, err := d.Purge(r.Context())
-	if err != nil {
-		a.failed(w, err, http.StatusBadGateway)
-		return
-	}
-	reply(w, map[string]int{"purged": gone})
 }

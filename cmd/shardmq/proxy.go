@@ -130,6 +130,7 @@ func options(cfg *config.Config, running *certificates[*certs.Live], log *zap.Lo
 		ControlPassword:  string(cfg.Upstream.Control.Password),
 		Policies:         shards.NewPolicies(cfg.Policies),
 		Admin:            cfg.Admin.Address,
+		AdminToken:       cfg.Admin.Token,
 		DialTimeout:      cfg.Upstream.DialTimeout,
 		HandshakeTimeout: cfg.Proxy.HandshakeTimeout,
 		DrainTimeout:     cfg.Proxy.DrainTimeout,
