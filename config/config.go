@@ -138,9 +138,10 @@ type Management struct {
 	Port     int    // of AMQP on every node; 0 = what the API says
 }
 
-// Admin is the HTTP listener for health checks and metrics.
+// Admin is the HTTP listener for health checks, metrics and jobs.
 type Admin struct {
 	Address string // "" = none
+	Token   Secret // that changing jobs takes; "" = nobody can
 }
 
 // Control holds the credentials of the proxy's own connections.

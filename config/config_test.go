@@ -95,7 +95,7 @@ func TestFullFile(t *testing.T) {
 			DialTimeout: 2 * time.Second,
 		},
 		Proxy: Proxy{3500 * time.Millisecond, time.Minute},
-		Admin: Admin{"127.0.0.1:15673"},
+		Admin: Admin{"127.0.0.1:15673", "0f1e2d3c4b5a6978-token"},
 		Log:   Log{"debug", "json"},
 	}, c)
 	require.Len(t, policies, 5)

@@ -1,5 +1,11 @@
 package config
 
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
 // Examples that messages show. A remedy that can be copied is worth most.
 const (
 	listenersExample = `- address: ":5673"`
@@ -84,13 +90,35 @@ func listeners(c *Config) list {
 
 func admin(a *Admin) object {
 	return object{
-		fields: []field{{"address", required, scalar{
-			kind: "host:port", want: "host:port, e.g. \"" + AdminExample + "\"",
-			set: func(v string) error {
-				a.Address = v
-				return CheckAdmin(v)
-			},
-		}}},
+		fields: []field{
+			{"address", required, scalar{
+				kind: "host:port", want: "host:port, e.g. \"" + AdminExample + "\"",
+				set: func(v string) error {
+					a.Address = v
+					return CheckAdmin(v)
+				},
+			}},
+			{"token", "", adminToken(&a.Token)},
+		},
 		missing: map[string]string{"address": "give host:port, e.g. address: \"" + AdminExample + "\""},
 	}
+}
+
+// leastToken is the fewest characters of a token: nothing slows down who tries them all.
+const leastToken = 16
+
+// adminToken is sent in an HTTP header.
+func adminToken(dst *Secret) scalar {
+	s := secret("a token, e.g. ${SHARDMQ_ADMIN_TOKEN}", dst)
+	s.set = func(v string) error {
+		switch {
+		case len(v) < leastToken || len(v) > maxName:
+			return fmt.Errorf("has %d characters; give %d to %d, e.g. what openssl rand -hex 16 prints", len(v), leastToken, maxName)
+		case strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r > '~' }):
+			return errors.New("has characters that HTTP headers do not take; give letters and digits, e.g. what openssl rand -hex 16 prints")
+		}
+		*dst = Secret(v)
+		return nil
+	}
+	return s
 }

@@ -141,11 +141,12 @@ func (it *item) dead(job *Job, attempts int, o target.Outcome, now time.Time) am
 	return p
 }
 
-// revive is a dead letter as it was published at first, to be done from the start.
-func revive(d amqp.Delivery) (exchange, routingKey string, p amqp.Publishing) {
-	it := item{delivery: d}
-	p = it.again(0, d.Timestamp)
-	maps.DeleteFunc(p.Headers, func(name string, _ any) bool { return strings.HasPrefix(name, headerPrefix) && name != headerID })
-	p.Headers[headerID] = text(d.Headers, headerID)
-	return text(d.Headers, headerExchange), text(d.Headers, headerRoutingKey), p
+// revive is a dead letter as a job again, without attempts.
+func revive(d amqp.Delivery) amqp.Publishing {
+	it := item{delivery: d, id: text(d.Headers, headerID)}
+	p := it.again(0, time.Now())
+	for _, name := range []string{headerJob, headerReason, headerClass, headerStatus, headerFailed} {
+		delete(p.Headers, name)
+	}
+	return p
 }

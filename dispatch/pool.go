@@ -54,7 +54,10 @@ type Pool struct {
 
 	consumers atomic.Int32 // of the job's queue, at the broker
 	connected atomic.Bool
-	backlog   atomic.Int64
+
+	pace    pace // of the automatic number of executors; these two belong to Run
+	seen    Took
+	backlog atomic.Int64
 }
 
 // errDrained is why requests are given up at the end.
@@ -82,14 +85,17 @@ func (p *Pool) Run(ctx context.Context) {
 	wait.InitialInterval, wait.MaxInterval = 100*time.Millisecond, 5*time.Second
 	told := ""
 	for ctx.Err() == nil {
-		s, err := connect(p.job, p.tls)
+		s, err := connect(ctx, p.job, p.tls)
 		if err == nil {
 			p.log.Info("connected", zap.String("server", p.job.Server.Name))
-			wait.Reset()
-			told = ""
+			began := time.Now()
 			p.connected.Store(true)
 			err = p.serve(ctx, s)
 			p.connected.Store(false)
+			if time.Since(began) > wait.MaxInterval { // it was of use
+				wait.Reset()
+				told = ""
+			}
 		}
 		if ctx.Err() != nil {
 			break
@@ -122,6 +128,7 @@ func (p *Pool) serve(ctx context.Context, s *session) error {
 		select {
 		case <-look.C:
 			p.look(s)
+			p.adjust()
 		case <-ctx.Done():
 			timer.Stop()
 			p.finish(s)
@@ -152,15 +159,23 @@ func (p *Pool) kick() {
 
 // Scale sets the number of executors, from 0 to MaxExecutors.
 func (p *Pool) Scale(n int) error {
+	if p.job.Auto != nil {
+		return fmt.Errorf("job %q has its executors set automatically, from %d to %d; take auto out of its configuration to set them by hand",
+			p.job.Name, p.job.Auto.Min, p.job.Auto.Max)
+	}
 	if n < 0 || n > MaxExecutors {
 		return fmt.Errorf("job %q cannot have %d executors; give a number from 0 to %d", p.job.Name, n, MaxExecutors)
 	}
+	p.scale(n)
+	return nil
+}
+
+func (p *Pool) scale(n int) {
 	p.mu.Lock()
 	p.want = n
 	p.mu.Unlock()
 	p.setWorkers()
 	p.kick()
-	return nil
 }
 
 // Pause stops fetching jobs, or goes on with it. Requests in flight are finished; jobs not yet begun go back.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -38,12 +39,41 @@ type session struct {
 	declared map[string]bool // queues beside the job's own
 }
 
-// connect opens a session and declares what the job needs. The endpoint's pool closes it.
-func connect(job *Job, tlsConfig *tls.Config) (s *session, err error) {
+// connect opens a session and declares what the job needs. The pool closes it.
+func connect(ctx context.Context, job *Job, tlsConfig *tls.Config) (*session, error) {
+	s, err := dial(ctx, job, tlsConfig)
+	if err != nil {
+		return nil, err
+	}
+	if err := job.declareJob(s.jobs); err != nil {
+		s.close()
+		return nil, err
+	}
+	s.cancelled = s.jobs.NotifyCancel(make(chan string, MaxExecutors+1))
+	return s, nil
+}
+
+// connectTimeout bounds connecting and logging in.
+const connectTimeout = 10 * time.Second
+
+// dial opens a session. It gives up when ctx ends; from then on the session does not depend on it.
+func dial(ctx context.Context, job *Job, tlsConfig *tls.Config) (s *session, err error) {
+	var socket net.Conn
+	hangUp := func() bool { return true }
+	dialer := net.Dialer{Timeout: connectTimeout}
 	props := amqp.NewConnectionProperties()
 	props.SetClientConnectionName("dispatch: " + job.Name)
 	conn, err := amqp.DialConfig(string(job.Server.URL), amqp.Config{Heartbeat: heartbeat, TLSClientConfig: tlsConfig, Properties: props,
-		Dial: amqp.DefaultDial(heartbeat)})
+		Dial: func(network, address string) (net.Conn, error) {
+			if socket, err = dialer.DialContext(ctx, network, address); err != nil {
+				return nil, err
+			}
+			hangUp = context.AfterFunc(ctx, func() { _ = socket.Close() })
+			return socket, socket.SetDeadline(time.Now().Add(connectTimeout)) // which amqp takes back
+		}})
+	if !hangUp() && err == nil {
+		err = errors.Join(context.Cause(ctx), conn.Close())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to server %q: %w", job.Server.Name, err)
 	}
@@ -71,10 +101,6 @@ func connect(job *Job, tlsConfig *tls.Config) (s *session, err error) {
 	if s.pub, err = newPublisher(s.again); err != nil {
 		return nil, err
 	}
-	if err = job.declareJob(s.jobs); err != nil {
-		return nil, err
-	}
-	s.cancelled = s.jobs.NotifyCancel(make(chan string, MaxExecutors+1))
 	return s, nil
 }
 
@@ -134,11 +160,35 @@ func (s *session) ensure(name string, args amqp.Table) error {
 	if s.declared[name] {
 		return nil
 	}
-	if _, err := s.again.QueueDeclare(name, true, false, false, false, args); err != nil {
+	err := s.aside(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(name, true, false, false, false, args)
+		return err
+	})
+	if err != nil {
 		return explain(err, "declare queue %q", name)
 	}
 	s.declared[name] = true
 	return nil
+}
+
+// aside asks for something that may be refused, on a channel of its own: a refusal closes that.
+func (s *session) aside(ask func(*amqp.Channel) error) error {
+	ch, err := s.conn.Channel()
+	if err != nil {
+		return fmt.Errorf("open a channel: %w", err)
+	}
+	if err := ask(ch); err != nil {
+		return errors.Join(err, notClosed(ch.Close()))
+	}
+	return ch.Close()
+}
+
+// notClosed is nil for the error of closing what is closed.
+func notClosed(err error) error {
+	if errors.Is(err, amqp.ErrClosed) {
+		return nil
+	}
+	return err
 }
 
 // forget has a queue declared anew: it was found missing.

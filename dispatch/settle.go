@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,7 +15,7 @@ const settlePause = time.Second
 
 // settle does what the outcome of an attempt asks for.
 func (p *Pool) settle(it *item, o target.Outcome) {
-	if context.Cause(p.requests) != nil && o.Verdict != target.Done { // cut: it goes back when the session is closed
+	if o.Class == target.Cancelled { // it goes back when the session is closed
 		p.line.finish(it)
 		return
 	}
@@ -38,30 +37,32 @@ func (p *Pool) settle(it *item, o target.Outcome) {
 	case target.Drop:
 		p.acknowledge(it, &p.stats.dropped)
 	case target.Dead:
-		if p.publish(it, p.job.deadQueue(), p.job.plain(), it.dead(p.job, attempts, o, time.Now())) {
+		if p.publish(it, p.job.deadQueue(), p.job.lasting(), it.dead(p.job, attempts, o, time.Now())) {
 			p.acknowledge(it, &p.stats.dead)
 		}
 	case target.Again:
-		p.stats.retried.Add(1)
-		p.later(it, attempts, max(p.job.Retry.delay(attempts), min(o.RetryAfter, p.job.Retry.RetryAfterMost)))
+		p.later(it, attempts, max(p.job.Retry.delay(attempts), min(o.RetryAfter, p.job.Retry.RetryAfterMost)), &p.stats.retried)
 		return // which finishes it
 	}
 	p.line.finish(it)
 }
 
 // postpone has a job done later without an attempt counted.
-func (p *Pool) postpone(it *item, d time.Duration) { p.later(it, it.attempts, d) }
+func (p *Pool) postpone(it *item, d time.Duration) { p.later(it, it.attempts, d, nil) }
 
-// later has a job done after a delay.
-func (p *Pool) later(it *item, attempts int, d time.Duration) {
+// later has a job done after a delay, and counts that.
+func (p *Pool) later(it *item, attempts int, d time.Duration, count *counter) {
 	if p.job.Order.By() {
 		it.attempts = attempts
+		if count != nil {
+			count.Add(1)
+		}
 		p.rest(it, d)
 		return
 	}
 	d, name := atLeast(d)
 	if p.publish(it, p.job.retryQueue(name), p.job.holding(d.Milliseconds()), it.again(attempts, time.Now())) {
-		p.acknowledge(it, nil)
+		p.acknowledge(it, count)
 	}
 	p.line.finish(it)
 }

@@ -23,6 +23,21 @@ type stats struct {
 	took                                   []time.Duration // a ring of the last attempts
 	next                                   int
 	failures                               []Failure // the last ones, the oldest first
+	all                                    Took
+}
+
+// TookBounds are the bounds of Took's counts, in order.
+var TookBounds = [...]time.Duration{
+	5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond,
+	500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute,
+}
+
+// Took is how long attempts took, since the start.
+type Took struct {
+	Count  uint64
+	Sum    time.Duration
+	Below  [len(TookBounds)]uint64 // attempts that took no longer than each bound
+	failed uint64                  // attempts that were the endpoint's failures
 }
 
 func (s *stats) begin(n int64) { s.inFlight.Add(n) }
@@ -36,6 +51,14 @@ func (s *stats) count(o target.Outcome) {
 		s.classes = map[target.Class]uint64{}
 	}
 	s.classes[o.Class]++
+	if failed(o.Class) || o.RetryAfter > 0 {
+		s.all.failed++
+	}
+	s.all.Count++
+	s.all.Sum += o.Took
+	for i := len(TookBounds) - 1; i >= 0 && o.Took <= TookBounds[i]; i-- {
+		s.all.Below[i]++
+	}
 	if len(s.took) < recent {
 		s.took = append(s.took, o.Took)
 	} else {

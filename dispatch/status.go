@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/shardmq/shardmq/dispatch/target"
 )
 
@@ -26,6 +28,7 @@ type Status struct {
 	Repeated            uint64 // jobs that come again because the connection broke before they were acknowledged
 	Classes             map[target.Class]uint64
 	P50, P95, P99       time.Duration // of the last attempts
+	Took                Took
 
 	Backlog  int // ready messages in the queue, at the last look; -1 = not known
 	Breaker  string
@@ -35,7 +38,7 @@ type Status struct {
 
 // Status tells how the job stands, from what is known here.
 func (p *Pool) Status() Status {
-	st := Status{Name: p.job.Name, Server: p.job.Server.Name, Queue: p.job.Queue, URL: p.job.Target.URL,
+	st := Status{Name: p.job.Name, Server: p.job.Server.Name, Queue: p.job.Queue, URL: target.MaskURL(p.job.Target.URL),
 		Connected: p.connected.Load(), Executors: int(p.consumers.Load()), InFlight: int(p.stats.inFlight.Load()), Waiting: p.line.waiting(),
 		Done: p.stats.done.Load(), Dropped: p.stats.dropped.Load(), Dead: p.stats.dead.Load(), Retried: p.stats.retried.Load(),
 		Repeated: p.stats.repeated.Load(), Backlog: int(p.backlog.Load()), Breaker: "none"}
@@ -45,7 +48,7 @@ func (p *Pool) Status() Status {
 	q := p.stats.quantiles(0.5, 0.95, 0.99)
 	st.P50, st.P95, st.P99 = q[0], q[1], q[2]
 	p.stats.mu.Lock()
-	st.Classes, st.Failures = maps.Clone(p.stats.classes), slices.Clone(p.stats.failures)
+	st.Classes, st.Failures, st.Took = maps.Clone(p.stats.classes), slices.Clone(p.stats.failures), p.stats.all
 	p.stats.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,12 +59,15 @@ func (p *Pool) Status() Status {
 	return st
 }
 
-// look asks how many jobs wait in the queue. That the queue is gone ends the session.
+// look asks how many jobs wait in the queue.
 func (p *Pool) look(s *session) {
-	q, err := s.again.QueueDeclarePassive(p.job.Queue, true, false, false, false, nil)
-	if err != nil {
-		p.backlog.Store(-1)
-		return
-	}
-	p.backlog.Store(int64(q.Messages))
+	backlog := -1
+	_ = s.aside(func(ch *amqp.Channel) error { // where it is not told, it is not known
+		q, err := ch.QueueDeclarePassive(p.job.Queue, true, false, false, false, nil)
+		if err == nil {
+			backlog = q.Messages
+		}
+		return err
+	})
+	p.backlog.Store(int64(backlog))
 }

@@ -77,7 +77,7 @@ func (p *Pool) steerDue(s *session, n int) error {
 	if n == 0 {
 		return nil
 	}
-	if err := s.ensure(p.job.dueQueue(), p.job.due()); err != nil {
+	if err := s.ensure(p.job.dueQueue(), p.job.lasting()); err != nil {
 		return err
 	}
 	tag, err := s.consume(p.job.dueQueue(), n, p.line.push)

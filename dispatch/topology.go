@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"errors"
 	"fmt"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -41,7 +42,7 @@ func (j *Job) quorum() bool {
 	return j.Quorum || j.Declare != nil && j.Declare.Arguments[amqp.QueueTypeArg] == amqp.QueueTypeQuorum
 }
 
-// plain are the arguments of the due and the dead-letter queue.
+// plain are the arguments of every queue of ours.
 func (j *Job) plain() amqp.Table {
 	if j.quorum() {
 		return amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum}
@@ -49,9 +50,9 @@ func (j *Job) plain() amqp.Table {
 	return amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeClassic}
 }
 
-// due are those of the due queue. A crash returns what was in hand; that is no reason to lose a job, so quorum queues'
-// delivery limit, 20 from RabbitMQ 4.0 on, is as good as none.
-func (j *Job) due() amqp.Table {
+// lasting are those of the due and the dead-letter queue. A crash returns what was in hand, and so does looking at dead
+// letters; that is no reason to lose a job, so quorum queues' delivery limit, 20 from RabbitMQ 4.0 on, is as good as none.
+func (j *Job) lasting() amqp.Table {
 	args := j.plain()
 	if j.quorum() {
 		args["x-delivery-limit"] = int64(1 << 30)
@@ -70,6 +71,12 @@ func (j *Job) holding(milliseconds int64) amqp.Table {
 		args[amqp.QueueOverflowArg] = amqp.QueueOverflowRejectPublish
 	}
 	return args
+}
+
+// isMissing reports whether a broker said that there is no such queue or exchange.
+func isMissing(err error) bool {
+	said, ok := errors.AsType[*amqp.Error](err)
+	return ok && said.Code == amqp.NotFound
 }
 
 // explain says what was being done when a broker said no.

@@ -11,6 +11,7 @@ import (
 
 // dispatchCmds are the commands of "shardmq dispatch".
 type dispatchCmds struct {
+	Run      dispatchRunCmd      `cmd:"" help:"Hand queued jobs to HTTP endpoints."`
 	Import   dispatchImportCmd   `cmd:"" help:"Write a configuration from the job.xml of Consumer Dispatcher."`
 	Validate dispatchValidateCmd `cmd:"" help:"Check the jobs of a configuration file, and print them. Connects to nothing."`
 }

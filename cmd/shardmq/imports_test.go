@@ -77,10 +77,10 @@ var rules = []rule{
 		deny: map[string]string{"*": "config/secret uses the standard library only: every layer may use it"},
 	},
 	{folder: "dispatch", inside: []string{"dispatch", "config/certs", "config/secret"}},
-	{folder: "admin", inside: []string{"admin", "shards", "frames"}},
+	{folder: "admin", inside: []string{"admin", "dispatch", "config/secret", "shards", "frames"}},
 	{
 		folder: "proxy",
-		inside: []string{"proxy", "admin", "router", "config/certs", "shards", "frames"},
+		inside: []string{"proxy", "admin", "router", "config/certs", "config/secret", "shards", "frames"},
 		deny: map[string]string{
 			"github.com/alecthomas/kong/...": "the command line belongs to cmd",
 			"github.com/rabbitmq/...":        "clients' data takes no detour over a client library; control connections are in shards/control",

@@ -29,8 +29,7 @@ type proxyCmd struct {
 	Shard      []string `sep:"none" placeholder:"EXCHANGE=N" help:"Shard this exchange over N queues on each node. Repeatable."`
 	Hash       string   `placeholder:"NAME" help:"What places messages on shards: xxhash or phash2. (default: xxhash)"`
 	Admin      string   `placeholder:"ADDR" help:"Address for health checks and metrics over HTTP, such as ${admin}. (default: none)"`
-	LogLevel   string   `placeholder:"LEVEL" help:"debug, info, warn or error. (default: info)"`
-	LogFormat  string   `placeholder:"FORMAT" help:"console or json. (default: console)"`
+	logFlags
 }
 
 // Run runs the proxy until ctx is cancelled.
@@ -131,6 +130,7 @@ func options(cfg *config.Config, running *certificates[*certs.Live], log *zap.Lo
 		ControlPassword:  string(cfg.Upstream.Control.Password),
 		Policies:         shards.NewPolicies(cfg.Policies),
 		Admin:            cfg.Admin.Address,
+		AdminToken:       cfg.Admin.Token,
 		DialTimeout:      cfg.Upstream.DialTimeout,
 		HandshakeTimeout: cfg.Proxy.HandshakeTimeout,
 		DrainTimeout:     cfg.Proxy.DrainTimeout,
