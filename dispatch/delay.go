@@ -7,21 +7,15 @@ import (
 	"time"
 )
 
-// Delays are round numbers, each at most a third more than the one before, so that a job needs few retry queues and
-// their names can be read.
-const (
-	shortestDelay = 100 * time.Millisecond
-	longestDelay  = 24 * time.Hour
-)
-
-// ladder holds the delays there are, in order.
+// ladder holds the delays there are, in order. They are round numbers, each at most a third more than the one before, so
+// that a job needs few retry queues and their names can be read.
 var ladder = func() []time.Duration {
 	var all []time.Duration
-	for decade := shortestDelay; ; decade *= 10 {
+	for decade := ShortestDelay; ; decade *= 10 {
 		for _, tenths := range []time.Duration{10, 12, 15, 20, 25, 30, 40, 50, 60, 80} {
 			d := decade * tenths / 10
-			if d >= longestDelay {
-				return append(all, longestDelay)
+			if d >= LongestDelay {
+				return append(all, LongestDelay)
 			}
 			all = append(all, d)
 		}

@@ -71,6 +71,7 @@ func NewPool(job *Job, ask Endpoint, tlsConfig *tls.Config, drain time.Duration,
 	if job.Breaker.Failures > 0 {
 		p.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 			Name: job.Name, Timeout: job.Breaker.Open, OnStateChange: p.breakerChanged,
+			IsExcluded:  func(err error) bool { return errors.Is(err, errNothingLearnt) },
 			ReadyToTrip: func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= job.Breaker.Failures },
 		})
 	}

@@ -89,20 +89,26 @@ func (p *Pool) begin(it *item) (report func(target.Outcome), ok bool) {
 		p.mu.Lock()
 		open := p.openUntil.Sub(now)
 		p.mu.Unlock()
-		p.postpone(it, max(open, p.job.Breaker.Open/10, shortestDelay))
+		p.postpone(it, max(open, p.job.Breaker.Open/10, ShortestDelay))
 		return nil, false
 	}
 	return func(o target.Outcome) {
-		if failed(o.Class) {
+		switch {
+		case failed(o.Class):
 			done(errEndpoint)
-		} else {
+		case o.Class == target.Invalid, o.Class == target.Cancelled:
+			done(errNothingLearnt)
+		default:
 			done(nil)
 		}
 	}, true
 }
 
-// errEndpoint tells the breaker of a failure.
-var errEndpoint = errors.New("the endpoint failed")
+// What the breaker is told beside success.
+var (
+	errEndpoint      = errors.New("the endpoint failed")
+	errNothingLearnt = errors.New("the endpoint was not asked, or not to the end")
+)
 
 // failed reports whether it was the endpoint's fault, and not the job's.
 func failed(c target.Class) bool {

@@ -50,11 +50,15 @@ func loadJobs(file string) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	return cfg, checkJobs(file, cfg)
+}
+
+func checkJobs(file string, cfg *config.Config) error {
 	if cfg.Dispatch == nil {
-		return nil, config.Problems{{File: file, Path: "dispatch", Text: "is missing; say which queues go to which endpoints, " +
+		return config.Problems{{File: file, Path: "dispatch", Text: "is missing; say which queues go to which endpoints, " +
 			"or have it written from a job.xml: shardmq dispatch import job.xml"}}
 	}
-	return cfg, nil
+	return nil
 }
 
 // executors tells how many a job begins with, and what that may become.

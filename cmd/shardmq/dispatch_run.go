@@ -4,13 +4,15 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"os"
-	"os/signal"
-	"syscall"
+	"fmt"
+	"net"
+	"sync"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/zap"
 
+	"github.com/shardmq/shardmq/admin"
+	"github.com/shardmq/shardmq/config"
 	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/dispatch"
 	"github.com/shardmq/shardmq/dispatch/target"
@@ -35,37 +37,55 @@ func (c *dispatchRunCmd) Run(ctx context.Context, a *app) error {
 	defer func() { _ = log.Sync() }() // a terminal cannot be synced: no news
 	warn(log, cfg)
 	log.Info("starting", zap.String("version", version()), zap.Int("jobs", len(cfg.Dispatch.Jobs)))
+	loaded, err := loadCertificates(cfg)
+	if err != nil {
+		return usageError{err}
+	}
 	d := newDispatcher(ctx, cfg.Dispatch, log)
+	stopAdmin, err := serveJobs(ctx, cfg, d, log)
+	if err != nil {
+		return usageError{err}
+	}
+	defer stopAdmin() // jobs can be watched while they end
 	if err := d.Apply(cfg.Dispatch.Jobs); err != nil {
 		return usageError{err}
 	}
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-hangup:
-			c.reload(d, log)
-		}
-	}
+	r := newReloader(c.Config, cfg, live(loaded), log)
+	r.jobs, r.check = d, func(cfg *config.Config) error { return checkJobs(c.Config, cfg) }
+	stop := r.start(ctx)
+	<-ctx.Done()
+	stop()
 	log.Info("stopping: requests in flight are finished", zap.Duration("within", cfg.Dispatch.Drain))
 	d.Wait()
 	log.Info("stopped")
 	return nil
 }
 
-// reload reads the jobs again. A file that is not valid changes nothing.
-func (c *dispatchRunCmd) reload(d *dispatch.Dispatcher, log *zap.Logger) {
-	cfg, err := loadJobs(c.Config)
-	if err == nil {
-		err = d.Apply(cfg.Dispatch.Jobs)
+// serveJobs serves how jobs stand, if that is wanted, until stop is called.
+func serveJobs(ctx context.Context, cfg *config.Config, d *dispatch.Dispatcher, log *zap.Logger) (stop func(), err error) {
+	if cfg.Admin.Address == "" {
+		return func() {}, nil
 	}
+	h, err := admin.Handler(admin.Options{Jobs: admin.Of(d), Token: cfg.Admin.Token, Version: version()})
 	if err != nil {
-		log.Error("the configuration was not taken; all stays as it was", zap.Error(err))
-		return
+		return nil, err
 	}
-	log.Info("the configuration was read again", zap.Int("jobs", len(cfg.Dispatch.Jobs)))
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Admin.Address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w; choose another admin.address", cfg.Admin.Address, err)
+	}
+	log.Info("admin", zap.Stringer("address", listener.Addr()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := admin.Serve(ctx, listener, h); err != nil {
+			log.Error("admin ended", zap.Error(err))
+		}
+	})
+	return func() {
+		cancel()
+		serving.Wait()
+	}, nil
 }
 
 // newDispatcher returns a dispatcher whose jobs ask HTTP endpoints.

@@ -40,7 +40,8 @@ func startReloader(t *testing.T, text string) *reloading {
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
 	r.running = liveOf(t, cfg)
-	each := newReloader(r.path, cfg, r.running, zap.New(core), r.updates)
+	each := newReloader(r.path, cfg, r.running, zap.New(core))
+	each.updates = r.updates
 	go func() {
 		defer close(stopped)
 		each.run(ctx, r.hangup)
@@ -94,7 +95,9 @@ func TestReloadChangedAtTheStart(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, []byte(twoNodes), 0o600))
 	updates := make(chan proxy.Update, 1)
-	newReloader(path, cfg, liveOf(t, cfg), zap.NewNop(), updates).reload(t.Context(), false)
+	each := newReloader(path, cfg, liveOf(t, cfg), zap.NewNop())
+	each.updates = updates
+	each.reload(t.Context(), false)
 	require.Len(t, updates, 1)
 	require.Len(t, (<-updates).Nodes, 2)
 }
