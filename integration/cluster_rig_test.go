@@ -95,7 +95,7 @@ const rejoinWithin = 20 * time.Second
 // operator would do.
 func rejoin(t *testing.T, nodes []*rig.Node) {
 	t.Helper()
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for began := time.Now(); time.Since(began) < rejoinWithin; <-tick.C {
 		if running(nodes[0]) == len(nodes) && running(nodes[2]) == len(nodes) {
@@ -123,7 +123,7 @@ func running(node *rig.Node) int {
 // awaitRunning waits until a node sees so many nodes run, itself included.
 func awaitRunning(t *testing.T, node *rig.Node, n int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d running nodes", n), func() string {
+	eventuallyEvery(t, 200*time.Millisecond, fmt.Sprintf("%d running nodes", n), func() string {
 		if got := running(node); got != n {
 			return fmt.Sprintf("there are %d", got)
 		}
@@ -168,7 +168,7 @@ func newClusterLoad(t *testing.T, e *env, o fleetOptions) *clusterLoad {
 	}
 	r.w.await("a consumer of every shard", covered)
 	r.w.wanted.Store(true)
-	r.p = f.pump(r.l, pumpOptions{publishers: 3, keys: 12, every: 150 * time.Millisecond, persistent: true, ahead: 5000})
+	r.p = f.pump(r.l, pumpOptions{publishers: 3, keys: 12, every: 300 * time.Millisecond, persistent: true, ahead: 5000})
 	return r
 }
 

@@ -121,7 +121,7 @@ func TestClusterLinkHeld(t *testing.T) {
 	r.awaitCovered()
 	r.p.everyKey(3)
 	path.hold(true)
-	r.w.more(int(12 * time.Second / lookEvery)) // two heartbeats of the control connection, and more
+	r.w.goOn(12 * time.Second) // two heartbeats of the control connection, and more
 	r.p.everyKey(5)
 	path.hold(false)
 	r.awaitCovered()

@@ -52,7 +52,7 @@ func requireNoMoves(t *testing.T, f *fleet, w *watch) {
 		fewest, most = min(fewest, n), max(most, n)
 	}
 	require.LessOrEqual(t, most-fewest, 1, "shards of the consumers: %v", perChannel)
-	w.requireStill(30)
+	w.requireStill(1500 * time.Millisecond)
 	after, _ := f.e.attachments("sharding: " + f.o.exchange)
 	require.Equal(t, before, after, "who consumes what, when nobody comes or goes")
 	require.Equal(t, moves, f.moves(), "moves when nobody comes or goes")

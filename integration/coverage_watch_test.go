@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	lookEvery = 50 * time.Millisecond
-	// longestLook is the most time that one look counts for. Where the machine is too busy even to look, what is looked
-	// at gets no processor either.
-	longestLook = 2 * lookEvery
+	// lookEvery is the time between two looks, more if there are so many shards that asking for all of them this often
+	// would keep the broker busy.
+	lookEvery    = 100 * time.Millisecond
+	lookPerShard = 8 * time.Millisecond
 	// takenWithin is how long a shard may be without a consumer while there is one.
 	takenWithin = 5 * time.Second
 )
@@ -27,7 +27,8 @@ type watch struct {
 	t      *testing.T
 	url    string
 	shards []string
-	wanted atomic.Bool // somebody consumes, so that every shard should be consumed
+	every  time.Duration // between two looks
+	wanted atomic.Bool   // somebody consumes, so that every shard should be consumed
 
 	mu        sync.Mutex
 	looks     int
@@ -43,7 +44,8 @@ type watch struct {
 // watch begins to look, over connections to url, until the test ends.
 func (f *fleet) watch(url string, shards []string) *watch {
 	f.t.Helper()
-	w := &watch{t: f.t, url: url, shards: shards, counts: make([]int, len(shards)), alone: make([]time.Duration, len(shards))}
+	w := &watch{t: f.t, url: url, shards: shards, every: max(lookEvery, time.Duration(len(shards))*lookPerShard),
+		counts: make([]int, len(shards)), alone: make([]time.Duration, len(shards))}
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -58,7 +60,7 @@ func (f *fleet) watch(url string, shards []string) *watch {
 }
 
 func (w *watch) run(stop <-chan struct{}) {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(w.every)
 	defer tick.Stop()
 	var conn *amqp.Connection
 	defer func() {
@@ -86,7 +88,9 @@ func (w *watch) run(stop <-chan struct{}) {
 			}
 		}
 		now := time.Now()
-		w.seen(counts, min(now.Sub(last), longestLook))
+		// One look counts for two at most. Where the machine is too busy even to look, what is looked at gets no
+		// processor either.
+		w.seen(counts, min(now.Sub(last), 2*w.every))
 		last = now
 	}
 }
@@ -181,7 +185,7 @@ func (w *watch) await(what string, wrong func(counts []int) string) time.Duratio
 // long it took until it was so.
 func (w *watch) settle(consumers int) time.Duration {
 	w.t.Helper()
-	const still = 40
+	const still = 2 * time.Second
 	wrong := even(consumers)
 	took := w.await(fmt.Sprintf("even shares of %d consumers", consumers), func(counts []int) string {
 		if said := wrong(counts); said != "" {
@@ -189,12 +193,18 @@ func (w *watch) settle(consumers int) time.Duration {
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.unchanged < still {
-			return fmt.Sprintf("it is so for %d looks only", w.unchanged)
+		if since := time.Duration(w.unchanged) * w.every; since < still {
+			return fmt.Sprintf("it is so for %s only", since)
 		}
 		return ""
 	})
-	return max(took-still*lookEvery, 0)
+	return max(took-still, 0)
+}
+
+// goOn looks for so long.
+func (w *watch) goOn(d time.Duration) {
+	w.t.Helper()
+	w.more(int(d / w.every))
 }
 
 // more waits for n further looks.
@@ -216,10 +226,11 @@ func (w *watch) more(n int) {
 	}
 }
 
-// requireStill checks that n looks in a row see the same counts as the first of them.
-func (w *watch) requireStill(n int) {
+// requireStill checks that for so long all looks see the same counts as the first of them.
+func (w *watch) requireStill(d time.Duration) {
 	w.t.Helper()
 	before := w.now()
+	n := int(d / w.every)
 	w.more(n)
 	w.mu.Lock()
 	defer w.mu.Unlock()

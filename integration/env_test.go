@@ -232,7 +232,13 @@ func withVhost(t *testing.T, address, vhost string) string {
 // eventually waits until the condition says "": anything else is what is still wrong.
 func eventually(t *testing.T, what string, condition func() string) {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
+	eventuallyEvery(t, 20*time.Millisecond, what, condition)
+}
+
+// eventuallyEvery is eventually for conditions that cost something to look at: it looks once in every interval.
+func eventuallyEvery(t *testing.T, interval time.Duration, what string, condition func() string) {
+	t.Helper()
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()

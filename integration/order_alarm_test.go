@@ -40,7 +40,7 @@ func TestOrderAlarm(t *testing.T) {
 		}
 	}
 	e.ctl("set_vm_memory_high_watermark", "0.0001")
-	w.more(int(8 * time.Second / lookEvery)) // no leader is heard any more
+	w.goOn(8 * time.Second) // no leader is heard any more
 	for i := range 4 {
 		c.join(i%2, 5, prompt{})
 	}

@@ -148,7 +148,7 @@ func TestOrderProxyPaused(t *testing.T) {
 	for _, paused := range []int{0, 2} {
 		r.l.progress(t, 200)
 		require.NoError(t, r.f.proxies[paused].Signal(syscall.SIGSTOP))
-		r.w.more(int(pause / lookEvery))
+		r.w.goOn(pause)
 		require.NoError(t, r.f.proxies[paused].Signal(syscall.SIGCONT))
 		r.p.everyKey(3)
 		r.owned()

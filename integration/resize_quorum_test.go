@@ -60,7 +60,7 @@ func testResizeQuorum(t *testing.T, version string) {
 		return ""
 	}
 	for tries := 0; tries < 90 && stay() != ""; tries++ { // they are left alone for a minute at least
-		w.more(int(time.Second / lookEvery))
+		w.goOn(time.Second)
 	}
 	eventually(t, "what is said of the surplus shards", stay)
 	require.Zero(t, w.longestAlone(), "all shards are consumed all the time")

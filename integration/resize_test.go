@@ -159,7 +159,7 @@ func TestResize(t *testing.T) {
 func (r *resizeRig) awaitGone(queues []string) {
 	r.f.t.Helper()
 	for tries := 0; tries < 90 && gone(r.f.e, queues) != ""; tries++ {
-		r.w.more(int(time.Second / lookEvery))
+		r.w.goOn(time.Second)
 	}
 	eventually(r.f.t, "the end of the surplus shards", func() string { return gone(r.f.e, queues) })
 }

@@ -69,6 +69,7 @@ func TestBrokerClosesDuringHandshake(t *testing.T) {
 	after := []string{"the protocol header", "start-ok", "secure-ok", "tune-ok", "open"}
 	for state, name := range after {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it takes the proxy's patience
 			r := startRig(t, nil)
 			client := r.dial()
 			client.write(frames.ProtocolHeader[:])

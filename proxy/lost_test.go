@@ -90,6 +90,7 @@ func TestUpstreamLostInsideStreamedFrame(t *testing.T) {
 
 // A broker that closes a connection resets the socket when the client goes on sending: what it said must not be lost.
 func TestCloseTextSurvivesReset(t *testing.T) {
+	t.Parallel() // it takes the proxy's patience
 	r := startRig(t, nil)
 	client, broker := r.openChannel(0)
 	client.write(publish(1, "x", pattern(100_000))) // the broker does not read it: closing resets

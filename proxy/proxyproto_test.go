@@ -51,6 +51,7 @@ func TestBelievedAddress(t *testing.T) {
 		"version 2, split":       {string(v2(0x21, 0x11, v2IPv4, tlv(5, "id"))[:20]), string(v2(0x21, 0x11, v2IPv4, tlv(5, "id"))[20:]), amqp},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it takes the proxy's patience
 			r := believing(t, &ProxyProtocol{Trusted: loopback})
 			client := r.dial()
 			require.NoError(t, client.Conn.(*net.TCPConn).SetNoDelay(true))
@@ -77,6 +78,7 @@ func TestPeersOwnAddress(t *testing.T) {
 		"nothing, not trusted":      {&ProxyProtocol{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it takes the proxy's patience
 			r := believing(t, tc.rule)
 			client := r.dial()
 			client.write(append([]byte(tc.sent), frames.ProtocolHeader[:]...))
@@ -165,6 +167,7 @@ func TestSlowHeaderIsCut(t *testing.T) {
 
 // A balancer looks whether the port is open all day, with and without a header.
 func TestProbesBehindABalancerAreSilent(t *testing.T) {
+	t.Parallel() // it takes the proxy's patience
 	r := believing(t, &ProxyProtocol{Trusted: loopback})
 	for _, sent := range []string{"", "PROXY UNKNOWN\r\n", v1Header, string(v2(0x20, 0))} {
 		client := r.dial()

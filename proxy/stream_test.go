@@ -27,6 +27,7 @@ func TestOctetByOctetOverSockets(t *testing.T) {
 
 // A client need not wait for any answer of the handshake's or a channel's.
 func TestPipeliningClient(t *testing.T) {
+	t.Parallel() // it takes the proxy's patience
 	r := startRig(t, nil)
 	client := r.dial()
 	all := append([]byte(nil), frames.ProtocolHeader[:]...)
