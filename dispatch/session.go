@@ -32,6 +32,7 @@ type session struct {
 	dueFor    int      // the prefetch of that
 	tags      int
 	order     Order
+	sequence  sequence       // where there is an order to keep
 	feeding   sync.WaitGroup // those that hand on deliveries
 	cancelled chan string    // tags that the broker has cancelled
 
@@ -147,7 +148,12 @@ func (s *session) consume(queue string, prefetch int, each func(*item)) (tag str
 	}
 	s.feeding.Go(func() {
 		for d := range deliveries {
-			each(newItem(s, d, s.order))
+			it := newItem(s, d, s.order)
+			if s.order.By() {
+				s.sequence.push(it, each)
+				continue
+			}
+			each(it)
 		}
 	})
 	return tag, nil

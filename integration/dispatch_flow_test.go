@@ -60,6 +60,7 @@ func TestDispatchOrder(t *testing.T) {
 	job.Retry.First, job.Retry.Most = 10*time.Millisecond, 50*time.Millisecond
 	p, stop := runPool(t, job, ask)
 	ch := confirming(t, e.url)
+	p.Pause(true) // so that many are received at once, by all executors
 	const n = 300
 	want := map[string][]string{}
 	for i := range n {
@@ -67,6 +68,7 @@ func TestDispatchOrder(t *testing.T) {
 		want[key] = append(want[key], fmt.Sprint(i))
 		publish(t, ch, name+"_router", key, text(string(rune('0'+i%10))+fmt.Sprint(i)))
 	}
+	p.Pause(false)
 	reach(t, p, "all done", func(st dispatch.Status) bool { return st.Done == n })
 	stop()
 	require.Equal(t, want, done)
