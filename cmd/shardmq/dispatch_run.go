@@ -36,6 +36,11 @@ func (c *dispatchRunCmd) Run(ctx context.Context, a *app) error {
 	warn(log, cfg)
 	log.Info("starting", zap.String("version", version()), zap.Int("jobs", len(cfg.Dispatch.Jobs)))
 	d := newDispatcher(ctx, cfg.Dispatch, log)
+	stop, err := serveJobs(ctx, cfg, d, log)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	if err := d.Apply(cfg.Dispatch.Jobs); err != nil {
 		return usageError{err}
 	}
