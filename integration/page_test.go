@@ -79,6 +79,7 @@ func TestDispatchPage(t *testing.T) {
 	app := newApplication(t, func(w http.ResponseWriter, _ *http.Request, body string, _ int) {
 		if body == markup && !repaired.Load() {
 			w.WriteHeader(http.StatusInternalServerError)
+			fmt.Fprint(w, markup)
 		}
 	})
 	d := runDispatch(t, "admin: {address: \"127.0.0.1:0\", token: "+adminToken+"}\n"+
@@ -112,6 +113,9 @@ func TestDispatchPage(t *testing.T) {
 	awaitConsumers(t, e, name, 3)
 	v.click("last failures of " + name)
 	v.sees("1", row+"querySelectorAll('.failures li').length")
+	v.sees("false", row+"querySelector('.failures').textContent.includes('taken')") // what was answered is shown when asked for
+	v.click("show what the endpoint of " + name + " answered")
+	v.sees("true", row+"querySelector('.failures').textContent.endsWith(`"+markup+"`)")
 
 	v.click("dead letters of " + name)
 	v.sees("1 dead letter.", "document.getElementById('letters-message').textContent")
