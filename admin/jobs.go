@@ -69,7 +69,8 @@ func (a *jobsAPI) register(mux *http.ServeMux) {
 	}
 	get(all, a.list)
 	get(one, a.one)
-	get(one+"/dead", a.authorized(a.letters)) // it shows what is in messages
+	get(one+"/dead", a.authorized(a.letters)) // it shows what is in messages, and the next one what is in answers
+	get(one+"/failures", a.authorized(a.failures))
 	post(one+"/scale", a.scale)
 	post(one+"/pause", a.pause(true))
 	post(one+"/resume", a.pause(false))

@@ -125,7 +125,7 @@ func two() *jobs {
 			InFlight: 2, Waiting: 1, Done: 10, Dropped: 1, Dead: 2, Retried: 4, Repeated: 5, Backlog: 12, Breaker: "closed",
 			Classes: map[target.Class]uint64{target.OK: 10, target.Status5xx: 3, target.Timeout: 4}, P50: 10 * time.Millisecond, P95: 200 * time.Millisecond, P99: time.Second,
 			Took:     dispatch.Took{Count: 17, Sum: 3 * time.Second, Below: [len(dispatch.TookBounds)]uint64{0, 9, 10, 10, 10, 15, 15, 17, 17, 17, 17, 17, 17, 17}},
-			Failures: []dispatch.Failure{{At: noon, Class: target.Status5xx, Status: 503, Reason: "the endpoint answers 503", Took: time.Second}},
+			Failures: []dispatch.Failure{{At: noon, Class: target.Status5xx, Status: 503, Reason: "the endpoint answers 503", Preview: []byte("hush, busy"), Took: time.Second}},
 		}, {
 			Name: "a/b ü\"<i>", Server: "media", Queue: "q", URL: "https://app:8443/x%2Fy", Paused: true, Backlog: -1, Breaker: "open", Held: noon,
 		}},

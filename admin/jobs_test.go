@@ -36,6 +36,10 @@ func TestJobsAsShown(t *testing.T) {
 	require.Equal(t, "a/b ü\"<i>", j.Name)
 	s.ok("HEAD", mail, "", nil)
 
+	require.JSONEq(t, `{"failures": [{"at": "2026-05-06T12:00:00Z", "class": "5xx", "status": 503, "reason": "the endpoint answers 503", "took_seconds": 1,
+		"answer": "aHVzaCwgYnVzeQ=="}]}`, s.send("GET", mail+"/failures", "").Body.String())
+	require.JSONEq(t, `{"failures": []}`, s.send("GET", media+"/failures", "").Body.String())
+
 	s.all = nil
 	require.JSONEq(t, `{"jobs": []}`, s.send("GET", "/api/v1/jobs", "").Body.String())
 }
@@ -114,7 +118,7 @@ func TestPurge(t *testing.T) {
 // actions are all that take the token, with a body that they take.
 var actions = map[string]string{
 	"POST scale": `{"executors": 1}`, "POST pause": "", "POST resume": "", "POST drain": "", "POST purge": `{"yes": true}`,
-	"GET dead": "", "POST dead/replay": `{"all": true}`, "POST dead/drop": `{"id": "one"}`,
+	"GET dead": "", "GET failures": "", "POST dead/replay": `{"all": true}`, "POST dead/drop": `{"id": "one"}`,
 }
 
 func TestActionsTakeTheToken(t *testing.T) {

@@ -42,6 +42,8 @@ type Failure struct {
 	Status int       `json:"status"` // 0 = no answer
 	Reason string    `json:"reason"`
 	Took   float64   `json:"took_seconds"`
+	// Answer is the beginning of the answer's body, for who has the token and asks for it.
+	Answer []byte `json:"answer,omitempty"`
 }
 
 func jobOf(st *dispatch.Status) Job {
@@ -59,7 +61,7 @@ func jobOf(st *dispatch.Status) Job {
 		j.Attempts[string(class)] = n
 	}
 	for _, f := range st.Failures {
-		j.Failures = append(j.Failures, Failure{f.At, string(f.Class), f.Status, f.Reason, f.Took.Seconds()})
+		j.Failures = append(j.Failures, Failure{At: f.At, Class: string(f.Class), Status: f.Status, Reason: f.Reason, Took: f.Took.Seconds()})
 	}
 	return j
 }
@@ -85,4 +87,17 @@ func (a *jobsAPI) one(w http.ResponseWriter, r *http.Request) {
 	if st, _, ok := a.find(w, r); ok {
 		reply(w, jobOf(&st))
 	}
+}
+
+// failures shows a job's last failures with what the endpoint answered.
+func (a *jobsAPI) failures(w http.ResponseWriter, r *http.Request) {
+	st, _, ok := a.find(w, r)
+	if !ok {
+		return
+	}
+	all := jobOf(&st).Failures
+	for i := range all {
+		all[i].Answer = st.Failures[i].Preview
+	}
+	reply(w, map[string]any{"failures": all})
 }

@@ -7,9 +7,6 @@ const (
 	// tooMany: more failures in a window than this share make it fewer, as does latency that has grown by tooSlow.
 	tooMany = 0.1
 	tooSlow = 2.0
-	// forget lets what was the best latency grow in each window, so that a service that has become slower for good is
-	// measured by what it can do now.
-	forget = 1.02
 )
 
 // window is what happened since the last look.
@@ -20,7 +17,7 @@ type window struct {
 	idle               bool          // fewer than half have one, and none wait
 }
 
-// pace remembers the best latency. It is used by one goroutine.
+// pace remembers the best latency that there was. It is used by one goroutine.
 type pace struct{ best time.Duration }
 
 // next returns how many executors there should be: a few more while there is work and the endpoint keeps up, a third
@@ -28,11 +25,13 @@ type pace struct{ best time.Duration }
 func (p *pace) next(a Auto, now int, w window) int {
 	slow := false
 	if w.attempts > w.failures { // of failures the time says little
-		p.best = time.Duration(float64(p.best) * forget)
 		if p.best == 0 || w.took < p.best {
 			p.best = w.took
 		}
 		slow = float64(w.took) > tooSlow*float64(p.best)
+		if slow && now <= a.Min { // it cannot be because of too many: so this is what the endpoint can do now
+			p.best, slow = w.took, false
+		}
 	}
 	switch {
 	case float64(w.failures) > tooMany*float64(w.attempts), slow:

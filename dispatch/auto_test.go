@@ -40,6 +40,15 @@ func TestPace(t *testing.T) {
 	require.Equal(t, a.Min, most)
 	least, _ = play(200, 1000, false)
 	require.Equal(t, a.Max, least)
+	slower := func(windows int) { // for good
+		for range windows {
+			now = p.next(a, now, window{attempts: 100, took: time.Second, busy: true})
+		}
+	}
+	slower(10)
+	require.Less(t, now, 10, "it may be because of too many")
+	slower(100)
+	require.Equal(t, a.Max, now, "it was not")
 	for range 100 {
 		now = p.next(a, now, window{idle: true})
 	}

@@ -67,6 +67,7 @@ var errDrained = errors.New("the time to finish is over")
 func NewPool(job *Job, ask Endpoint, tlsConfig *tls.Config, drain time.Duration, log *zap.Logger) *Pool {
 	p := &Pool{job: job, ask: ask, tls: tlsConfig, log: log.With(zap.String("job", job.Name)), drain: drain, line: newLine(),
 		changed: make(chan struct{}, 1), want: job.Executors, paused: job.Paused, resting: map[*item]*time.Timer{}}
+	p.backlog.Store(-1)
 	p.requests, p.cut = context.WithCancelCause(context.Background())
 	if job.Breaker.Failures > 0 {
 		p.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
@@ -116,6 +117,7 @@ func (p *Pool) Run(ctx context.Context) {
 // serve keeps the session's consumers as they should be until it ends or ctx does, and returns why it ended.
 func (p *Pool) serve(ctx context.Context, s *session) error {
 	defer p.consumers.Store(0)
+	defer p.backlog.Store(-1)
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	p.look(s)

@@ -69,7 +69,7 @@ func (s *stats) count(o target.Outcome) {
 		if len(s.failures) == keptFailures {
 			s.failures = slices.Delete(s.failures, 0, 1)
 		}
-		s.failures = append(s.failures, Failure{At: time.Now(), Class: o.Class, Status: o.Status, Reason: o.Reason, Took: o.Took})
+		s.failures = append(s.failures, Failure{At: time.Now(), Class: o.Class, Status: o.Status, Reason: o.Reason, Preview: o.Preview, Took: o.Took})
 	}
 }
 
@@ -97,5 +97,7 @@ type Failure struct {
 	Class  target.Class
 	Status int
 	Reason string
-	Took   time.Duration
+	// Preview is the beginning of the answer's body, which is not for everybody's eyes.
+	Preview []byte
+	Took    time.Duration
 }

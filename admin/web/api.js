@@ -89,6 +89,16 @@ export async function withToken(path, body) {
 // pathOf is where a job is.
 export const pathOf = (job) => "jobs/" + encodeURIComponent(job.server + "/" + job.name);
 
+// bodyText is a body in base64 as text, or as it is if it is none. The last character of one that was cut may be left out.
+export function bodyText(base64, cut = false) {
+  const octets = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(octets, { stream: cut });
+  } catch {
+    return "(no UTF-8 text; in base64)\n" + base64;
+  }
+}
+
 // complain shows why something did not work, until something does.
 export function complain(e) {
   const message = byId("message");

@@ -1,6 +1,6 @@
 // The dialog with a job's dead letters. Bodies are fetched one by one, when asked for.
 
-import { byId, Cancelled, el, pathOf, sure, withToken } from "./api.js";
+import { bodyText, byId, Cancelled, el, pathOf, sure, withToken } from "./api.js";
 import { clock } from "./row.js";
 
 let job = null; // whose letters are shown
@@ -11,16 +11,8 @@ function say(e) {
   byId("letters-message").textContent = e instanceof Error ? (e instanceof Cancelled ? "" : "That did not work: " + e.message) : e;
 }
 
-// bodyText is a body as text, or as what it is in base64.
-function bodyText(letter) {
-  const octets = Uint8Array.from(atob(letter.body || ""), (c) => c.charCodeAt(0));
-  if (octets.length === 0) return "(empty)";
-  let text;
-  try {
-    text = new TextDecoder("utf-8", { fatal: true }).decode(octets, { stream: letter.body_cut });
-  } catch {
-    text = "(no UTF-8 text; in base64)\n" + letter.body;
-  }
+function shownBody(letter) {
+  const text = letter.body ? bodyText(letter.body, letter.body_cut) : "(empty)";
   return letter.body_cut ? text + `\n(the beginning of ${letter.octets} octets)` : text;
 }
 
@@ -54,7 +46,7 @@ function item(letter) {
       }),
       button("Show body", `show the body of ${letter.id}`, "", async () => {
         const found = await withToken(`${pathOf(job)}/dead?bodies=true&limit=1&id=${encodeURIComponent(letter.id)}`);
-        body.textContent = found.letters.length === 0 ? "(it is gone)" : bodyText(found.letters[0]);
+        body.textContent = found.letters.length === 0 ? "(it is gone)" : shownBody(found.letters[0]);
         body.hidden = false;
       })),
     body);

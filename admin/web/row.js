@@ -1,6 +1,6 @@
 // A job's row: made once, and filled at every look, so that what has the focus keeps it.
 
-import { complain, el, pathOf, withToken } from "./api.js";
+import { bodyText, complain, el, pathOf, withToken } from "./api.js";
 
 const span = 5; // looks that the rate is of
 
@@ -45,6 +45,7 @@ function fill(list, items) {
 export class Row {
   constructor(job, showLetters) {
     this.looks = [];
+    this.answers = new Map(); // beginnings of what was answered, by the failure's time, once asked for
     this.job = job;
     const label = job.name;
     const cell = (name, kind, ...children) => el("td", { role: "cell", className: kind, "data-label": name }, ...children);
@@ -67,7 +68,8 @@ export class Row {
     this.show = this.button("Failures", `last failures of ${label}`, () => this.toggle());
     this.show.setAttribute("aria-expanded", "false");
     this.show.setAttribute("aria-controls", this.failures.id);
-    this.more = el("tr", { role: "row", className: "more", hidden: true }, el("td", { role: "cell", colSpan: 10 }, this.failures));
+    this.more = el("tr", { role: "row", className: "more", hidden: true }, el("td", { role: "cell", colSpan: 10 }, this.failures,
+      this.button("Show answers", `show what the endpoint of ${label} answered`, () => this.showAnswers())));
     this.input.addEventListener("change", () => this.scale(this.input.valueAsNumber));
     this.body = el("tbody", { className: "job", role: "rowgroup" }, el("tr", { role: "row", className: "main" },
       el("td", { role: "rowheader", className: "job-name" }, this.name, this.from, this.to),
@@ -114,7 +116,7 @@ export class Row {
     this.pause.setAttribute("aria-label", (job.paused ? "resume " : "pause ") + job.name);
     set(this.show, `Failures (${job.failures.length})`);
     fill(this.failures, job.failures.length === 0 ? [["none yet"]] : job.failures.toReversed().map((f) =>
-      [`${clock(f.at)}  ${f.class}${f.status ? " " + f.status : ""} after ${time(f.took_seconds)}: ${f.reason}`]));
+      [`${clock(f.at)}  ${f.class}${f.status ? " " + f.status : ""} after ${time(f.took_seconds)}: ${f.reason}${this.answers.get(f.at) ?? ""}`]));
   }
 
   counts(job) {
@@ -140,6 +142,18 @@ export class Row {
   toggle() {
     this.more.hidden = !this.more.hidden;
     this.show.setAttribute("aria-expanded", String(!this.more.hidden));
+  }
+
+  // showAnswers adds what the endpoint answered to the failures there are now.
+  async showAnswers() {
+    try {
+      const found = await withToken(pathOf(this.job) + "/failures");
+      this.answers = new Map(found.failures.map((f) => [f.at, "\n" + (f.answer ? bodyText(f.answer, true) : "(no body)")]));
+      this.update(this.job);
+      complain(null);
+    } catch (e) {
+      complain(e);
+    }
   }
 
   async act(action, body) {

@@ -14,6 +14,7 @@ type dispatchCmds struct {
 	Run      dispatchRunCmd      `cmd:"" help:"Hand queued jobs to HTTP endpoints."`
 	Import   dispatchImportCmd   `cmd:"" help:"Write a configuration from the job.xml of Consumer Dispatcher."`
 	Validate dispatchValidateCmd `cmd:"" help:"Check the jobs of a configuration file, and print them. Connects to nothing."`
+	dispatchSteerCmds
 }
 
 // dispatchValidateCmd is "shardmq dispatch validate".

@@ -4,14 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
-	"net"
-	"sync"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/zap"
 
-	"github.com/shardmq/shardmq/admin"
 	"github.com/shardmq/shardmq/config"
 	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/dispatch"
@@ -44,7 +40,7 @@ func (c *dispatchRunCmd) Run(ctx context.Context, a *app) error {
 	d := newDispatcher(ctx, cfg.Dispatch, log)
 	stopAdmin, err := serveJobs(ctx, cfg, d, log)
 	if err != nil {
-		return usageError{err}
+		return err
 	}
 	defer stopAdmin() // jobs can be watched while they end
 	if err := d.Apply(cfg.Dispatch.Jobs); err != nil {
@@ -59,33 +55,6 @@ func (c *dispatchRunCmd) Run(ctx context.Context, a *app) error {
 	d.Wait()
 	log.Info("stopped")
 	return nil
-}
-
-// serveJobs serves how jobs stand, if that is wanted, until stop is called.
-func serveJobs(ctx context.Context, cfg *config.Config, d *dispatch.Dispatcher, log *zap.Logger) (stop func(), err error) {
-	if cfg.Admin.Address == "" {
-		return func() {}, nil
-	}
-	h, err := admin.Handler(admin.Options{Jobs: admin.Of(d), Token: cfg.Admin.Token, Version: version()})
-	if err != nil {
-		return nil, err
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Admin.Address)
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w; choose another admin.address", cfg.Admin.Address, err)
-	}
-	log.Info("admin", zap.Stringer("address", listener.Addr()))
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := admin.Serve(ctx, listener, h); err != nil {
-			log.Error("admin ended", zap.Error(err))
-		}
-	})
-	return func() {
-		cancel()
-		serving.Wait()
-	}, nil
 }
 
 // newDispatcher returns a dispatcher whose jobs ask HTTP endpoints.

@@ -91,7 +91,7 @@ func (a *app) report(err error) int {
 		return exitUsage
 	}
 	if listen, ok := errors.AsType[*proxy.ListenError](err); ok {
-		fmt.Fprintf(a.stderr, "shardmq: cannot listen on %s: %v; %s (--listen, or listeners[].address in the file)\n",
+		fmt.Fprintf(a.stderr, "shardmq: cannot listen on %s: %v; %s (--listen or --admin, or listeners[].address or admin.address in the file)\n",
 			listen.Address, listenCause(listen.Err), listenRemedy(listen.Err))
 		return exitUsage
 	}
