@@ -55,7 +55,7 @@ demo: build ## see it work: 10,000 messages through a sharded exchange
 # own, and most random sessions are played, because it is slow. REQUIRE_BROKER makes a missing broker a failure.
 .PHONY: test
 test: ## run all tests, with the race detector and real brokers; install what is missing
-	@AMQP_URL= $(DEPS) broker versions clients relay $(if $(RACE),race)
+	@AMQP_URL= $(DEPS) broker versions clients relay browser $(if $(RACE),race)
 	@$(MAKE) --no-print-directory check
 	@$(GO) build $(RACE) -o bin/test/shardmq ./cmd/shardmq
 	@$(if $(RACE),$(GO) test -run 'Allocate|Random|Simulation|AtEachStep|AlarmOrderedRestart' ./frames ./shards/... ./router ./proxy,:)

@@ -28,7 +28,7 @@ var (
 	exchangeLabels = []string{"vhost", "exchange"}
 	shardLabels    = []string{"vhost", "exchange", "node", "shard"}
 
-	buildInfo   = desc("build_info", "A metric with the constant value 1, labelled with the proxy's version.", "version")
+	buildInfo   = desc("build_info", "A metric with the constant value 1, labelled with shardmq's version.", "version")
 	connections = desc("connections", "Client connections there are now.")
 	accepted    = desc("connections_total", "Client connections accepted since the start.")
 	refused     = desc("connections_refused_total", "Client connections refused because no RabbitMQ node could be reached.")
@@ -105,6 +105,18 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 		e.vhost(&s.Vhosts[i])
 	}
 	e.gauge(omitted, float64(e.omitted))
+}
+
+// version exports what process this is, where it is no proxy.
+type version string
+
+// Describe implements prometheus.Collector.
+func (version) Describe(out chan<- *prometheus.Desc) { out <- buildInfo.Desc }
+
+// Collect implements prometheus.Collector.
+func (v version) Collect(out chan<- prometheus.Metric) {
+	e := exporter{out: out}
+	e.gauge(buildInfo, 1, string(v))
 }
 
 // exporter makes metrics of a status and counts them.

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,12 +64,12 @@ func TestDocumentedMetrics(t *testing.T) {
 	text, err := os.ReadFile("../docs/metrics.md")
 	require.NoError(t, err)
 	var documented, there []string
-	row := regexp.MustCompile("(?m)^\\| `(shardmq_[a-z_]+)` \\| (gauge|counter) \\| ([^|]*) \\| ([^|]+) \\|")
+	row := regexp.MustCompile("(?m)^\\| `(shardmq_[a-z_]+)` \\| (gauge|counter|histogram) \\| ([^|]*) \\| ([^|]+) \\|")
 	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
 		documented = append(documented, fmt.Sprintf("%s {%s} %s", m[1], strings.ReplaceAll(strings.Trim(m[3], " –"), "`", ""), m[4]))
 		require.Equal(t, strings.HasSuffix(m[1], "_total"), m[2] == "counter", m[1])
 	}
-	for _, m := range all {
+	for _, m := range slices.Concat(all, allOfJobs) {
 		there = append(there, fmt.Sprintf("%s {%s} %s", m.name, strings.Join(m.labels, ", "), m.help))
 	}
 	require.Equal(t, there, documented)
@@ -159,7 +160,7 @@ func TestHealth(t *testing.T) {
 		"no policies":          {&fake{}, 200, "ready"},
 		"no node":              {&fake{unreachable: errors.New("no upstream node reachable")}, 503, "not ready: no upstream node reachable"},
 	} {
-		h, err := Handler(c.src)
+		h, err := Handler(Options{Proxy: c.src})
 		require.NoError(t, err)
 		code, text := get(t, h, "GET", "/readyz")
 		require.Equal(t, c.code, code, name)
@@ -183,7 +184,7 @@ func TestHealth(t *testing.T) {
 func TestServe(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	h, err := Handler(full())
+	h, err := Handler(Options{Proxy: full()})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/shardmq/shardmq/config/secret"
 )
 
 const (
@@ -19,34 +20,69 @@ const (
 	requestTimeout = 5 * time.Second
 	answerTimeout  = 30 * time.Second
 	idleTimeout    = 2 * time.Minute
-	// readyTimeout bounds the search for a node that can be reached.
-	readyTimeout = 3 * time.Second
 	// metricsAtOnce bounds the scrapes that are served at the same time.
 	metricsAtOnce = 4
 )
 
-// Handler serves /livez, /healthz, /readyz and /metrics.
-func Handler(src Source) (http.Handler, error) {
-	registry := prometheus.NewRegistry()
-	for _, c := range []prometheus.Collector{
-		NewMetrics(src), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	} {
-		if err := registry.Register(c); err != nil {
-			return nil, fmt.Errorf("register metrics: %w", err)
-		}
+// Options say what a Handler serves.
+type Options struct {
+	Proxy Source // nil = the process is no proxy
+	Jobs  Jobs   // nil = it dispatches no jobs
+	// Token is what whoever changes jobs or sees their messages has to send; "" = nobody can.
+	Token secret.String
+	// Version is the process', where there is no Proxy to tell it.
+	Version string
+}
+
+// Handler serves /livez, /healthz, /readyz and /metrics, and where there are jobs their API below /api/v1/jobs and the page /jobs.
+func Handler(o Options) (http.Handler, error) {
+	registry, err := o.metrics()
+	if err != nil {
+		return nil, err
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", alive)
 	mux.HandleFunc("GET /healthz", alive)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if err := ready(r.Context(), src); err != nil {
+		text, err := o.ready(r.Context())
+		if err != nil {
 			answer(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
 			return
 		}
-		answer(w, http.StatusOK, "ready")
+		answer(w, http.StatusOK, text)
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: metricsAtOnce, Timeout: answerTimeout}))
-	return mux, nil
+	if o.Jobs == nil {
+		return mux, nil
+	}
+	(&jobsAPI{jobs: o.Jobs, token: o.Token, patience: patience}).register(mux)
+	pages(mux, o.Proxy == nil)
+	// The token keeps other sites' pages from changing anything. This tells them so before it is looked at.
+	same := http.NewCrossOriginProtection()
+	same.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusForbidden, "this comes from a page of another site")
+	}))
+	return same.Handler(mux), nil
+}
+
+// metrics are those of what the process does.
+func (o *Options) metrics() (*prometheus.Registry, error) {
+	all := []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
+	if o.Proxy != nil {
+		all = append(all, NewMetrics(o.Proxy))
+	} else {
+		all = append(all, version(o.Version))
+	}
+	if o.Jobs != nil {
+		all = append(all, NewJobMetrics(o.Jobs))
+	}
+	registry := prometheus.NewRegistry()
+	for _, c := range all {
+		if err := registry.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return registry, nil
 }
 
 func alive(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "alive") }
@@ -57,36 +93,6 @@ func answer(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
 	_, _ = fmt.Fprintln(w, text) // a peer that is gone needs no answer
-}
-
-// ready returns why clients should not be sent here now.
-func ready(ctx context.Context, src Source) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	if err := src.Reachable(ctx); err != nil {
-		return err
-	}
-	var waiting []string
-	for _, v := range src.Status().Vhosts {
-		if v.Coordination.Leader == "" && !v.Alone && !usable(v) {
-			waiting = append(waiting, v.Name)
-		}
-	}
-	if waiting != nil {
-		return fmt.Errorf("no proxy leads yet in vhost %s", strings.Join(waiting, ", "))
-	}
-	return nil
-}
-
-// usable reports whether something has been decided on the exchanges of a vhost,
-// so that they work without a leader.
-func usable(v Vhost) bool {
-	for _, x := range v.Exchanges {
-		if x.Generation == 0 {
-			return false
-		}
-	}
-	return len(v.Exchanges) > 0
 }
 
 // Serve answers requests on l until ctx ends, and closes l.

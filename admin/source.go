@@ -1,4 +1,4 @@
-// Package admin serves a proxy's health checks and metrics over HTTP.
+// Package admin serves health checks and metrics of a proxy and of dispatched jobs over HTTP, and lets jobs be changed.
 package admin
 
 import (

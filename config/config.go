@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/shardmq/shardmq/config/certs"
+	"github.com/shardmq/shardmq/dispatch"
 	"github.com/shardmq/shardmq/shards"
 	"github.com/shardmq/shardmq/shards/discovery"
 )
@@ -43,7 +44,9 @@ const (
 // and little enough that pointing at the wrong file does no harm.
 const maxFileSize = 1 << 20
 
-// Config is a complete, valid configuration. It is not changed after Load.
+// Config is a complete, valid configuration. It is not changed after Load. One
+// with Dispatch may be without an Upstream that says where RabbitMQ is: such a
+// one is no configuration of a proxy, see CheckProxy.
 type Config struct {
 	Listeners []Listener
 	Upstream  Upstream
@@ -51,7 +54,8 @@ type Config struct {
 	Policies  []*shards.Policy // in the order of the file
 	Admin     Admin
 	Log       Log
-	Warnings  Problems // what works, but ought to be otherwise
+	Dispatch  *dispatch.Settings // nil: none
+	Warnings  Problems           // what works, but ought to be otherwise
 }
 
 // Listener is an address on which clients connect.
@@ -134,9 +138,10 @@ type Management struct {
 	Port     int    // of AMQP on every node; 0 = what the API says
 }
 
-// Admin is the HTTP listener for health checks and metrics.
+// Admin is the HTTP listener for health checks, metrics and jobs.
 type Admin struct {
 	Address string // "" = none
+	Token   Secret // that changing jobs takes; "" = nobody can
 }
 
 // Control holds the credentials of the proxy's own connections.

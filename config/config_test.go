@@ -95,7 +95,7 @@ func TestFullFile(t *testing.T) {
 			DialTimeout: 2 * time.Second,
 		},
 		Proxy: Proxy{3500 * time.Millisecond, time.Minute, 10_000},
-		Admin: Admin{"127.0.0.1:15673"},
+		Admin: Admin{"127.0.0.1:15673", "0f1e2d3c4b5a6978-token"},
 		Log:   Log{"debug", "json"},
 	}, c)
 	require.Len(t, policies, 5)
@@ -178,7 +178,7 @@ func FuzzParse(f *testing.F) {
 		c, err := Parse("f.yaml", data, environment)
 		if err == nil {
 			require.NotEmpty(t, c.Listeners)
-			require.True(t, len(c.Upstream.Nodes) > 0 || c.Upstream.Discovery != nil)
+			require.True(t, c.Dispatch != nil || c.CheckProxy("f.yaml") == nil)
 			return
 		}
 		for line := range strings.Lines(err.Error()) {

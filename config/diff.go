@@ -12,7 +12,7 @@ import (
 	"github.com/shardmq/shardmq/shards"
 )
 
-// Kind says what has become of a policy or node.
+// Kind says what has become of a policy, node or job.
 type Kind string
 
 // The kinds of Change.
@@ -24,28 +24,31 @@ const (
 
 // Change is a difference between two configurations.
 type Change struct {
-	Kind  Kind
-	Vhost string   // of a policy; "" for a node
-	Name  string   // of the policy, or of the node (its address if it has no name)
-	Keys  []string // of Changed: "definition.shards-per-node: 2 -> 4"
+	Kind   Kind
+	Vhost  string   // of a policy; "" for others
+	Server string   // of a job, its name; "" for others
+	Name   string   // of the policy, of the node (its address if it has no name), or of the job
+	Keys   []string // of Changed: "definition.shards-per-node: 2 -> 4"
 }
 
 // Changes are what a running proxy takes over of a new configuration.
 type Changes struct {
 	Policies []Change // by vhost and name
 	Nodes    []Change // by name
+	Jobs     []Change // by server and name
 }
 
-// Diff compares the policies and nodes of two configurations.
+// Diff compares the policies, nodes and jobs of two configurations.
 func Diff(before, after *Config) Changes {
 	return Changes{
 		Policies: changes(before.Policies, after.Policies, describePolicy),
 		Nodes:    changes(before.Upstream.Nodes, after.Upstream.Nodes, describeNode),
+		Jobs:     jobChanges(before, after),
 	}
 }
 
 // Empty reports whether nothing is different.
-func (c Changes) Empty() bool { return len(c.Policies) == 0 && len(c.Nodes) == 0 }
+func (c Changes) Empty() bool { return len(c.Policies) == 0 && len(c.Nodes) == 0 && len(c.Jobs) == 0 }
 
 // Same reports whether two configurations say the same.
 func Same(a, b *Config) bool {
@@ -66,6 +69,9 @@ func (c *Config) Files() []string {
 	}
 	for _, each := range c.Upstream.Identities {
 		all = append(all, each.TLS.Cert, each.TLS.Key)
+	}
+	if c.Dispatch != nil {
+		all = append(all, c.Dispatch.Files...)
 	}
 	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
 }
@@ -89,6 +95,7 @@ func NeedRestart(before, after *Config) []string {
 		{"proxy", before.Proxy, after.Proxy},
 		{"admin", before.Admin, after.Admin},
 		{"log", before.Log, after.Log},
+		{"dispatch.drain-timeout", before.drain(), after.drain()},
 	} {
 		if !reflect.DeepEqual(k.a, k.b) {
 			keys = append(keys, k.path)
@@ -117,7 +124,7 @@ func whose(all []Identity) []Identity {
 	return out
 }
 
-// described is a policy or node as pairs of key and value.
+// described is a policy, node or job as pairs of key and value.
 type described struct {
 	vhost, name string
 	values      [][2]string
@@ -217,7 +224,9 @@ func changes[T any](before, after []T, describe func(T) described) []Change {
 
 func differing(before, after described) (keys []string) {
 	for i, v := range after.values {
-		if was := before.values[i][1]; was != v[1] {
+		if was := before.values[i][1]; was != v[1] && strings.HasPrefix(v[1], hidden) {
+			keys = append(keys, v[0]+": changed")
+		} else if was != v[1] {
 			keys = append(keys, fmt.Sprintf("%s: %s -> %s", v[0], was, v[1]))
 		}
 	}

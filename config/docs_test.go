@@ -42,7 +42,7 @@ func TestDocumentedExamples(t *testing.T) {
 	unset := func(string) (string, bool) { return "", false }
 
 	blocks := regexp.MustCompile("(?s)\n```(yaml|yaml problems)\n(.*?)```\n").FindAllStringSubmatch(text, -1)
-	require.Len(t, blocks, 7)
+	require.Len(t, blocks, 8)
 	for _, b := range blocks {
 		if b[1] == "yaml" {
 			_, err := parseText("shardmq.yaml", []byte(b[2]), set, false) // there are no such certificates

@@ -168,6 +168,14 @@ func describe(n *yaml.Node) string {
 	}
 }
 
+// describeUnless is describe; of a private value it says no more than that it is one.
+func describeUnless(private bool, n *yaml.Node) string {
+	if private && n.Kind == yaml.ScalarNode && !isNull(n) {
+		return "a single value"
+	}
+	return describe(n)
+}
+
 // clip shortens a value for a message.
 func clip(s string) string {
 	const limit = 60

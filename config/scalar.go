@@ -134,7 +134,10 @@ func whole(lo, hi int, dst *int) scalar {
 const maxDuration = time.Hour
 
 // duration is a positive length of time of at most maxDuration.
-func duration(dst *time.Duration) scalar {
+func duration(dst *time.Duration) scalar { return durationBetween(0, maxDuration, dst) }
+
+// durationBetween is a positive length of time within bounds.
+func durationBetween(least, most time.Duration, dst *time.Duration) scalar {
 	const want = "a duration with its unit, such as 5s, 500ms or 1m30s"
 	return scalar{kind: "duration", want: want, set: func(v string) error {
 		d, err := time.ParseDuration(v)
@@ -143,8 +146,10 @@ func duration(dst *time.Duration) scalar {
 			return fmt.Errorf("is %q; give %s", clip(v), want)
 		case d <= 0:
 			return fmt.Errorf("is %s; give a duration above zero", v)
-		case d > maxDuration:
-			return fmt.Errorf("is %s; give at most %s", v, maxDuration)
+		case d < least:
+			return fmt.Errorf("is %s; give at least %s", v, least)
+		case d > most:
+			return fmt.Errorf("is %s; give at most %s", v, most)
 		}
 		*dst = d
 		return nil

@@ -1,5 +1,11 @@
 package config
 
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
 // Examples that messages show. A remedy that can be copied is worth most.
 const (
 	listenersExample = `- address: ":5673"`
@@ -13,7 +19,7 @@ func schema(c *Config) object {
 	return object{
 		fields: []field{
 			{"listeners", `one, address "` + DefaultListen + `"`, listeners(c)},
-			{"upstream", required, upstream(c)},
+			{"upstream", "required for the proxy", upstream(c)},
 			{"proxy", "", object{fields: []field{
 				{"handshake-timeout", DefaultHandshakeTimeout.String(), duration(&c.Proxy.HandshakeTimeout)},
 				{"drain-timeout", DefaultDrainTimeout.String(), duration(&c.Proxy.DrainTimeout)},
@@ -25,9 +31,30 @@ func schema(c *Config) object {
 				{"level", DefaultLogLevel, oneOf(func(v string) { c.Log.Level = v }, LogLevels...)},
 				{"format", DefaultLogFormat, oneOf(func(v string) { c.Log.Format = v }, LogFormats...)},
 			}}},
+			{"dispatch", "", dispatchSection(&c.Dispatch)},
 		},
-		missing: map[string]string{"upstream": "say where RabbitMQ is, e.g. upstream: {nodes: [{address: \"localhost:5672\"}]}"},
+		done: needUpstream,
 	}
+}
+
+const noUpstream = "is missing; say where RabbitMQ is, e.g. upstream: {nodes: [{address: \"localhost:5672\"}]}"
+
+// needUpstream: a file without upstream is none of a proxy, so it has to have dispatch and nothing that is for proxies.
+func needUpstream(p *parser, at place) {
+	if p.given(at, "upstream") {
+		return
+	}
+	if !p.given(at, "dispatch") || p.given(at, "listeners") || p.given(at, "policies") || p.given(at, "proxy") {
+		p.problem(at.node.Line, "upstream", noUpstream)
+	}
+}
+
+// CheckProxy reports whether a proxy can run with the configuration, which was read from file. Errors are Problems.
+func (c *Config) CheckProxy(file string) error {
+	if len(c.Upstream.Nodes) == 0 && c.Upstream.Discovery == nil {
+		return Problems{{File: file, Path: "upstream", Text: noUpstream}}
+	}
+	return nil
 }
 
 // LogLevels and LogFormats are the words that log.level and log.format take.
@@ -64,13 +91,35 @@ func listeners(c *Config) list {
 
 func admin(a *Admin) object {
 	return object{
-		fields: []field{{"address", required, scalar{
-			kind: "host:port", want: "host:port, e.g. \"" + AdminExample + "\"",
-			set: func(v string) error {
-				a.Address = v
-				return CheckAdmin(v)
-			},
-		}}},
+		fields: []field{
+			{"address", required, scalar{
+				kind: "host:port", want: "host:port, e.g. \"" + AdminExample + "\"",
+				set: func(v string) error {
+					a.Address = v
+					return CheckAdmin(v)
+				},
+			}},
+			{"token", "", adminToken(&a.Token)},
+		},
 		missing: map[string]string{"address": "give host:port, e.g. address: \"" + AdminExample + "\""},
 	}
+}
+
+// leastToken is the fewest characters of a token: nothing slows down who tries them all.
+const leastToken = 16
+
+// adminToken is sent in an HTTP header.
+func adminToken(dst *Secret) scalar {
+	s := secret("a token, e.g. ${SHARDMQ_ADMIN_TOKEN}", dst)
+	s.set = func(v string) error {
+		switch {
+		case len(v) < leastToken || len(v) > maxName:
+			return fmt.Errorf("has %d characters; give %d to %d, e.g. what openssl rand -hex 16 prints", len(v), leastToken, maxName)
+		case strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r > '~' }):
+			return errors.New("has characters that HTTP headers do not take; give letters and digits, e.g. what openssl rand -hex 16 prints")
+		}
+		*dst = Secret(v)
+		return nil
+	}
+	return s
 }

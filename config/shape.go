@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +41,10 @@ type object struct {
 	fields []field
 	// missing says what to do about a required key that is not there.
 	missing map[string]string
+	// inOrder has the keys read in the order of fields, not in that of the file: what comes first is what others build on.
+	inOrder bool
+	// private says that no message shows what stands in the mapping's place: it may be a secret.
+	private bool
 	// done, if set, checks keys against each other.
 	done func(p *parser, at place)
 }
@@ -47,12 +52,12 @@ type object struct {
 func (o object) read(p *parser, at place) {
 	at = p.resolve(at)
 	if at.node.Kind != yaml.MappingNode {
-		p.fault(at, "is %s; give a mapping with the keys %s", describe(at.node), o.names())
+		p.fault(at, "is %s; give a mapping with the keys %s", describeUnless(o.private, at.node), o.names())
 		return
 	}
 	seen := map[string]int{}
-	for i := 0; i+1 < len(at.node.Content); i += 2 {
-		o.readKey(p, at, seen, at.node.Content[i], at.node.Content[i+1])
+	for _, pair := range o.pairs(at.node) {
+		o.readKey(p, at, seen, pair[0], pair[1])
 	}
 	for _, f := range o.fields {
 		if _, ok := seen[f.name]; !ok && f.fallback == required {
@@ -62,6 +67,20 @@ func (o object) read(p *parser, at place) {
 	if o.done != nil {
 		o.done(p, at)
 	}
+}
+
+// pairs returns the keys and values of a mapping in the order in which they are to be read.
+func (o object) pairs(n *yaml.Node) (out [][2]*yaml.Node) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		out = append(out, [2]*yaml.Node{n.Content[i], n.Content[i+1]})
+	}
+	if o.inOrder {
+		at := func(pair [2]*yaml.Node) int {
+			return slices.IndexFunc(o.fields, func(f field) bool { return f.name == pair[0].Value })
+		}
+		slices.SortStableFunc(out, func(a, b [2]*yaml.Node) int { return cmp.Compare(at(a), at(b)) })
+	}
+	return out
 }
 
 func (o object) readKey(p *parser, at place, seen map[string]int, key, value *yaml.Node) {
@@ -133,16 +152,21 @@ type list struct {
 	item    func() shape
 	example string
 	atLeast int
+	private bool   // no message shows what stands in its place
+	begin   func() // if set, is called before the first item
 }
 
 func (l list) read(p *parser, at place) {
 	at = p.resolve(at)
 	if at.node.Kind != yaml.SequenceNode {
-		p.fault(at, "is %s; give a list, e.g. %s", describe(at.node), l.example)
+		p.fault(at, "is %s; give a list, e.g. %s", describeUnless(l.private, at.node), l.example)
 		return
 	}
 	if len(at.node.Content) < l.atLeast {
 		p.fault(at, "is an empty list; give at least %d, e.g. %s", l.atLeast, l.example)
+	}
+	if l.begin != nil {
+		l.begin()
 	}
 	for i, n := range at.node.Content {
 		l.item().read(p, place{node: n, path: fmt.Sprintf("%s[%d]", at.path, i)})

@@ -8,7 +8,8 @@ import (
 
 // Heartbeats pass from end to end: client and broker send them to each other, and RabbitMQ drops a client that is silent for two to three
 // intervals. The proxy looks all the same. To the broker a client seems alive while the proxy asks for things in its name, moves of a
-// consumer for one; and neither side sees the other's end while the proxy waits for a peer that is gone to take octets.
+// consumer for one; and neither side sees the other's end while the proxy waits for a peer that is gone to take octets. Nor does the broker
+// see that a client is alive whose questions the proxy answers by itself: then the proxy sends a heartbeat in its stead.
 
 // looksPerBeat is how often a peer is looked at in a heartbeat interval, looksSilent how many looks in a row that find nothing new mean that it
 // is gone: after two intervals and at most half of one more.
@@ -51,6 +52,7 @@ func (e *ear) silent(p *pulse) bool {
 // watch looks at both peers until the session ends or the timer that it returns is stopped. mu is held.
 func (s *session) watch(interval time.Duration) (timer *time.Timer) {
 	var client, broker ear
+	var sent int64 // to the broker, when it was looked at last
 	timer = time.AfterFunc(interval/looksPerBeat, func() {
 		defer s.guard()
 		s.mu.Lock()
@@ -66,6 +68,12 @@ func (s *session) watch(interval time.Duration) (timer *time.Timer) {
 			s.cause(errBrokerSilent)
 			_ = s.broker.SetReadDeadline(time.Unix(1, 0)) // its relay tells the client
 			return
+		case s.up.busy: // something is being sent
+		case s.up.total == sent && client.quiet == 0:
+			s.rt.Beat()
+			s.flush(&s.up)
+		default:
+			sent = s.up.total
 		}
 		timer.Reset(interval / looksPerBeat)
 	})

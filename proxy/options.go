@@ -9,7 +9,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/shardmq/shardmq/admin"
 	"github.com/shardmq/shardmq/config/certs"
+	"github.com/shardmq/shardmq/config/secret"
 	"github.com/shardmq/shardmq/shards"
 	"github.com/shardmq/shardmq/shards/discovery"
 )
@@ -68,6 +70,9 @@ type Options struct {
 	Updates <-chan Update
 	// Admin is where health checks and metrics are served, host:port; "" = nowhere.
 	Admin string
+	// Jobs are served there too, beside the proxy's own state; nil = there are none. AdminToken is what changing them takes; "" = nobody can.
+	Jobs       admin.Jobs
+	AdminToken secret.String
 	// DialTimeout bounds reaching a node for one client, all nodes tried included. HandshakeTimeout bounds a client's way to
 	// connection.open-ok. DrainTimeout bounds the wait for clients after the context of Run has ended. 0 = the default.
 	DialTimeout, HandshakeTimeout, DrainTimeout time.Duration

@@ -23,7 +23,7 @@ func (s *server) serveAdmin(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	handler, err := admin.Handler(s)
+	handler, err := admin.Handler(admin.Options{Proxy: s, Jobs: s.o.Jobs, Token: s.o.AdminToken})
 	if err != nil {
 		closeAll(listeners)
 		return nil, err

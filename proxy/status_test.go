@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardmq/shardmq/admin"
+	"github.com/shardmq/shardmq/dispatch"
 	"github.com/shardmq/shardmq/shards/discovery"
 )
 
@@ -46,6 +48,29 @@ func TestAdmin(t *testing.T) {
 	require.Contains(t, text, "\nshardmq_connections_total 1\n")
 	require.Contains(t, text, `shardmq_node_connections{node="`+r.broker.addr()+`"} 1`)
 	require.NotContains(t, text, "shardmq_node_up", "without policies there is no control connection")
+}
+
+type noJobs = admin.Jobs
+
+// oneJob is a job that runs beside the proxy.
+type oneJob struct{ noJobs }
+
+func (oneJob) Jobs() []dispatch.Status {
+	return []dispatch.Status{{Name: "mail", Server: "s"}}
+}
+
+func TestAdminWithJobs(t *testing.T) {
+	r := startRig(t, func(o *Options) { o.Admin, o.Jobs, o.AdminToken = "127.0.0.1:0", oneJob{}, "0f1e2d3c4b5a6978" })
+	address := adminOf(t, r)
+	code, text := fetch(t, address, "/api/v1/jobs")
+	require.Equal(t, 200, code)
+	require.Contains(t, text, `{"jobs":[{"name":"mail","server":"s"`)
+	code, _ = fetch(t, address, "/api/v1/jobs/mail/dead")
+	require.Equal(t, 401, code)
+	code, text = fetch(t, address, "/readyz")
+	(<-r.broker.conns).Close() // the check's
+	require.Equal(t, 200, code)
+	require.Contains(t, text, "ready, but no jobs are fetched")
 }
 
 func TestNotReady(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/shardmq/shardmq/config"
 )
@@ -22,18 +23,28 @@ func (c *checkCmd) Run(a *app) error {
 			bad = append(bad, err)
 			continue
 		}
+		for _, w := range cfg.Warnings {
+			fmt.Fprintln(a.stderr, w.String()+" (warning)")
+		}
+		if cfg.CheckProxy(file) != nil { // then it has jobs
+			fmt.Fprintf(a.stdout, "%s: ok: %s\n", file, jobs(cfg))
+			continue
+		}
 		nodes := count(len(cfg.Upstream.Nodes), "node", "nodes")
 		if cfg.Upstream.Discovery != nil {
 			nodes += " and those that discovery finds"
 		}
-		for _, w := range cfg.Warnings {
-			fmt.Fprintln(a.stderr, w.String()+" (warning)")
+		found := []string{count(len(cfg.Listeners), "listener", "listeners"), nodes, count(len(cfg.Policies), "policy", "policies")}
+		if cfg.Dispatch != nil {
+			found = append(found, jobs(cfg))
 		}
-		fmt.Fprintf(a.stdout, "%s: ok: %s, %s, %s\n", file, count(len(cfg.Listeners), "listener", "listeners"),
-			nodes, count(len(cfg.Policies), "policy", "policies"))
+		fmt.Fprintf(a.stdout, "%s: ok: %s\n", file, strings.Join(found, ", "))
 	}
 	return errors.Join(bad...)
 }
+
+// jobs is of a configuration with a section dispatch.
+func jobs(cfg *config.Config) string { return count(len(cfg.Dispatch.Jobs), "job", "jobs") }
 
 func count(n int, one, many string) string {
 	if n == 1 {

@@ -62,8 +62,8 @@ var rules = []rule{
 	{folder: "shards/control", inside: []string{"shards", "frames"}},
 	{folder: "shards/discovery", inside: []string{"shards"}},
 	{
-		folder: "config", except: []string{"config/certs"},
-		inside: []string{"config", "shards"},
+		folder: "config", except: []string{"config/certs", "config/secret"},
+		inside: []string{"config", "shards", "dispatch"},
 		deny: map[string]string{
 			"gopkg.in/yaml.v3": "archived: use go.yaml.in/yaml/v3",
 		},
@@ -72,16 +72,21 @@ var rules = []rule{
 		folder: "config/certs", inside: []string{"config/certs"},
 		deny: map[string]string{"*": "config/certs uses the standard library only: every layer may use it"},
 	},
-	{folder: "admin", inside: []string{"admin", "shards", "frames"}},
+	{
+		folder: "config/secret", inside: []string{},
+		deny: map[string]string{"*": "config/secret uses the standard library only: every layer may use it"},
+	},
+	{folder: "dispatch", inside: []string{"dispatch", "config/certs", "config/secret"}},
+	{folder: "admin", inside: []string{"admin", "dispatch", "config/secret", "shards", "frames"}},
 	{
 		folder: "proxy",
-		inside: []string{"proxy", "admin", "router", "config/certs", "shards", "frames"},
+		inside: []string{"proxy", "admin", "router", "config/certs", "config/secret", "shards", "frames"},
 		deny: map[string]string{
 			"github.com/alecthomas/kong/...": "the command line belongs to cmd",
 			"github.com/rabbitmq/...":        "clients' data takes no detour over a client library; control connections are in shards/control",
 		},
 	},
-	{folder: "cmd", inside: []string{"config", "proxy", "admin", "shards", "frames"}},
+	{folder: "cmd", inside: []string{"config", "proxy", "admin", "dispatch", "shards", "frames"}},
 }
 
 // TestImportDirection reads the imports of every file that is not a test.

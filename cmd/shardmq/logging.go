@@ -13,9 +13,15 @@ import (
 	"github.com/shardmq/shardmq/config"
 )
 
+// logFlags are the flags about the log that every command has which runs on.
+type logFlags struct {
+	LogLevel  string `placeholder:"LEVEL" help:"debug, info, warn or error. (default: info)"`
+	LogFormat string `placeholder:"FORMAT" help:"console or json. (default: console)"`
+}
+
 // logger makes the log of the run. A flag wins over the file, and says so when
 // it changes what the file asks for.
-func (c *proxyCmd) logger(a *app, cfg *config.Config) (*zap.Logger, error) {
+func (c *logFlags) logger(a *app, cfg *config.Config) (*zap.Logger, error) {
 	var bad []string
 	for _, f := range []struct {
 		name, value string

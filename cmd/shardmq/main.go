@@ -36,6 +36,7 @@ type cli struct {
 		List  shardsListCmd  `cmd:"" help:"List the shards there are, with their messages and consumers. No proxy needs to run."`
 		Prune shardsPruneCmd `cmd:"" help:"Say which surplus shards can be deleted, and delete them with --yes."`
 	} `cmd:"" help:"Look at shards at the broker, and clean up."`
+	Dispatch    dispatchCmds   `cmd:"" help:"Hand jobs from queues to HTTP endpoints."`
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a running proxy whether it is alive, for container health checks."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 
@@ -90,7 +91,7 @@ func (a *app) report(err error) int {
 		return exitUsage
 	}
 	if listen, ok := errors.AsType[*proxy.ListenError](err); ok {
-		fmt.Fprintf(a.stderr, "shardmq: cannot listen on %s: %v; %s (--listen, or listeners[].address in the file)\n",
+		fmt.Fprintf(a.stderr, "shardmq: cannot listen on %s: %v; %s (--listen or --admin, or listeners[].address or admin.address in the file)\n",
 			listen.Address, listenCause(listen.Err), listenRemedy(listen.Err))
 		return exitUsage
 	}

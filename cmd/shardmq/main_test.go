@@ -177,7 +177,7 @@ func TestExitCodes(t *testing.T) {
 		{args: []string{"config", "check", good}, want: good + ": ok: 1 listener, 2 nodes, 1 policy\n"},
 		{args: []string{"proxy"}, runErr: errors.New("lost everything"), code: 1, want: "shardmq: lost everything\n"},
 		{args: []string{"proxy"}, runErr: taken, code: 2, want: "shardmq: cannot listen on 127.0.0.1:5672: address already in use; " +
-			"stop whatever listens there, or choose another address (--listen, or listeners[].address in the file)\n"},
+			"stop whatever listens there, or choose another address (--listen or --admin, or listeners[].address or admin.address in the file)\n"},
 		{args: nil, code: 2, want: "Usage: shardmq <command>"},
 		{args: []string{"prox"}, code: 2, want: `did you mean "proxy"?`},
 		{args: []string{"proxy", "--nonsense"}, code: 2, want: "unknown flag --nonsense"},

@@ -4,16 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"os/signal"
 	"strings"
-	"sync"
-	"syscall"
 
 	"go.uber.org/zap"
 
+	"github.com/shardmq/shardmq/admin"
 	"github.com/shardmq/shardmq/config"
 	"github.com/shardmq/shardmq/config/certs"
+	"github.com/shardmq/shardmq/dispatch"
 	"github.com/shardmq/shardmq/proxy"
 	"github.com/shardmq/shardmq/shards"
 )
@@ -29,8 +27,7 @@ type proxyCmd struct {
 	Shard      []string `sep:"none" placeholder:"EXCHANGE=N" help:"Shard this exchange over N queues on each node. Repeatable."`
 	Hash       string   `placeholder:"NAME" help:"What places messages on shards: xxhash or phash2. (default: xxhash)"`
 	Admin      string   `placeholder:"ADDR" help:"Address for health checks and metrics over HTTP, such as ${admin}. (default: none)"`
-	LogLevel   string   `placeholder:"LEVEL" help:"debug, info, warn or error. (default: info)"`
-	LogFormat  string   `placeholder:"FORMAT" help:"console or json. (default: console)"`
+	logFlags
 }
 
 // Run runs the proxy until ctx is cancelled.
@@ -51,14 +48,21 @@ func (c *proxyCmd) Run(ctx context.Context, a *app) error {
 	running := live(loaded)
 	o := options(cfg, running, log)
 	o.Flags = c.Config == ""
+	ctx, jobs, endJobs := dispatchBeside(ctx, cfg, log, &o)
+	defer endJobs()
 	if c.Config != "" {
-		stop := c.reloads(ctx, cfg, running, log, &o)
+		stop := c.reloads(ctx, cfg, running, jobs, log, &o)
 		defer stop()
 	}
 	log.Info("starting", zap.String("version", o.Version), zap.Int("nodes", len(o.Nodes)), zap.Int("policies", len(cfg.Policies)))
 	warn(log, cfg)
 	if len(cfg.Policies) == 0 {
 		log.Warn("no policies: every exchange passes unchanged")
+	}
+	if jobs != nil {
+		if err := jobs.Apply(cfg.Dispatch.Jobs); err != nil {
+			return usageError{err}
+		}
 	}
 	if err := a.run(ctx, o); err != nil {
 		return err
@@ -67,23 +71,38 @@ func (c *proxyCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
+// dispatchBeside makes a dispatcher of the configuration's jobs, if there are any, and has the proxy serve how they
+// stand. What they have in flight may need the proxy, if it is their server: the context returned, for the proxy, ends
+// after them. end ends both.
+func dispatchBeside(ctx context.Context, cfg *config.Config, log *zap.Logger, o *proxy.Options) (proxyCtx context.Context, jobs *dispatch.Dispatcher, end func()) {
+	if cfg.Dispatch == nil {
+		return ctx, nil, func() {}
+	}
+	jobsCtx, endJobs := context.WithCancel(ctx)
+	jobs = newDispatcher(jobsCtx, cfg.Dispatch, log)
+	o.Jobs = admin.Of(jobs)
+	proxyCtx, endProxy := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		jobs.Wait()
+		endProxy()
+	})
+	return proxyCtx, jobs, func() {
+		stop()
+		endJobs()
+		jobs.Wait()
+		endProxy()
+	}
+}
+
 // reloads has the options' Updates follow the file until stop is called.
-func (c *proxyCmd) reloads(ctx context.Context, cfg *config.Config, running *certificates[*certs.Live], log *zap.Logger,
-	o *proxy.Options,
+func (c *proxyCmd) reloads(ctx context.Context, cfg *config.Config, running *certificates[*certs.Live],
+	jobs *dispatch.Dispatcher, log *zap.Logger, o *proxy.Options,
 ) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
 	updates := make(chan proxy.Update)
 	o.Updates = updates
-	r := newReloader(c.Config, cfg, running, log, updates)
-	var working sync.WaitGroup
-	working.Go(func() { r.run(ctx, hangup) })
-	return func() {
-		signal.Stop(hangup)
-		cancel()
-		working.Wait()
-	}
+	r := newReloader(c.Config, cfg, running, log)
+	r.updates, r.jobs = updates, jobs
+	return r.start(ctx)
 }
 
 // load makes the configuration of the file or of the flags, never of both.
@@ -112,7 +131,11 @@ func (c *proxyCmd) load() (*config.Config, error) {
 	if conflicts != nil {
 		return nil, usagef("%s", strings.Join(conflicts, "\n"))
 	}
-	return config.Load(c.Config)
+	cfg, err := config.Load(c.Config)
+	if err != nil {
+		return nil, err
+	}
+	return cfg, cfg.CheckProxy(c.Config)
 }
 
 // options translates a configuration for package proxy.
@@ -128,6 +151,7 @@ func options(cfg *config.Config, running *certificates[*certs.Live], log *zap.Lo
 		ControlPassword:  string(cfg.Upstream.Control.Password),
 		Policies:         shards.NewPolicies(cfg.Policies),
 		Admin:            cfg.Admin.Address,
+		AdminToken:       cfg.Admin.Token,
 		DialTimeout:      cfg.Upstream.DialTimeout,
 		HandshakeTimeout: cfg.Proxy.HandshakeTimeout,
 		DrainTimeout:     cfg.Proxy.DrainTimeout,

@@ -5,13 +5,17 @@ import (
 	"crypto/sha256"
 	"errors"
 	"os"
+	"os/signal"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/shardmq/shardmq/config"
 	"github.com/shardmq/shardmq/config/certs"
+	"github.com/shardmq/shardmq/dispatch"
 	"github.com/shardmq/shardmq/proxy"
 	"github.com/shardmq/shardmq/shards"
 )
@@ -19,11 +23,13 @@ import (
 // lookEvery is the time between two looks at the configuration file.
 const lookEvery = time.Second
 
-// reloader reads a running proxy's configuration file again.
+// reloader reads a running process' configuration file again.
 type reloader struct {
 	path    string
 	log     *zap.Logger
-	updates chan<- proxy.Update
+	check   func(*config.Config) error // whether the process can go by a valid file
+	updates chan<- proxy.Update        // nil: the process is no proxy
+	jobs    *dispatch.Dispatcher       // nil: it dispatches none, and cannot begin to
 
 	running *certificates[*certs.Live]
 	started *config.Config    // what keys that need a restart still are
@@ -33,9 +39,9 @@ type reloader struct {
 	refused string            // what is wrong with those; "" = nothing
 }
 
-// newReloader is for a proxy that goes by cfg, read from path just now.
-func newReloader(path string, cfg *config.Config, running *certificates[*certs.Live], log *zap.Logger, updates chan<- proxy.Update) *reloader {
-	r := &reloader{path: path, log: log, updates: updates, running: running, started: cfg, now: cfg}
+// newReloader is for a process that goes by cfg, read from path just now.
+func newReloader(path string, cfg *config.Config, running *certificates[*certs.Live], log *zap.Logger) *reloader {
+	r := &reloader{path: path, log: log, running: running, started: cfg, now: cfg, check: func(c *config.Config) error { return c.CheckProxy(path) }}
 	data, err := config.ReadFile(path)
 	if err != nil {
 		return r
@@ -67,6 +73,20 @@ func (r *reloader) sum(data []byte) (sum [sha256.Size]byte) {
 	}
 	h.Sum(sum[:0])
 	return sum
+}
+
+// start runs the reloader until ctx ends or stop is called.
+func (r *reloader) start(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	var working sync.WaitGroup
+	working.Go(func() { r.run(ctx, hangup) })
+	return func() {
+		signal.Stop(hangup)
+		cancel()
+		working.Wait()
+	}
 }
 
 // run reloads on every hangup, and when the file's content has changed, until
@@ -105,6 +125,9 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 	again := !asked && sum == r.taken
 	r.taken = sum
 	cfg, err := config.Parse(r.path, data, os.LookupEnv)
+	if err == nil {
+		err = r.check(cfg)
+	}
 	var fresh *certificates[*certs.Loaded]
 	if err == nil {
 		fresh, err = loadCertificates(cfg)
@@ -152,14 +175,41 @@ func (r *reloader) take(ctx context.Context, cfg *config.Config, fresh *certific
 	for _, c := range changes.Nodes {
 		r.log.Info("node "+string(c.Kind), changeFields("node", c)...)
 	}
-	update := proxy.Update{Nodes: nodes(cfg), Policies: shards.NewPolicies(cfg.Policies), Applied: func() {
+	if !r.takeJobs(cfg, changes.Jobs) {
+		return
+	}
+	reloaded := func() {
 		r.log.Info("configuration reloaded", zap.Int("nodes", len(cfg.Upstream.Nodes)), zap.Int("policies", len(cfg.Policies)))
-	}}
+	}
+	if r.updates == nil {
+		r.now = cfg
+		reloaded()
+		return
+	}
 	select {
-	case r.updates <- update:
+	case r.updates <- proxy.Update{Nodes: nodes(cfg), Policies: shards.NewPolicies(cfg.Policies), Applied: reloaded}:
 		r.now = cfg
 	case <-ctx.Done():
 	}
+}
+
+// takeJobs has the dispatcher go by cfg. It returns false if it cannot: then nothing has changed.
+func (r *reloader) takeJobs(cfg *config.Config, changes []config.Change) bool {
+	if len(changes) == 0 {
+		return true
+	}
+	if r.jobs == nil || cfg.Dispatch == nil {
+		r.log.Warn("needs a restart", zap.Strings("keys", []string{"dispatch"}))
+		return true
+	}
+	for _, c := range changes {
+		r.log.Info("job "+string(c.Kind), changeFields("job", c, zap.String("server", c.Server))...)
+	}
+	if err := r.jobs.Apply(cfg.Dispatch.Jobs); err != nil {
+		r.refuse(err)
+		return false
+	}
+	return true
 }
 
 func changeFields(what string, c config.Change, more ...zap.Field) []zap.Field {

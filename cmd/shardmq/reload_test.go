@@ -40,7 +40,8 @@ func startReloader(t *testing.T, text string) *reloading {
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
 	r.running = liveOf(t, cfg)
-	each := newReloader(r.path, cfg, r.running, zap.New(core), r.updates)
+	each := newReloader(r.path, cfg, r.running, zap.New(core))
+	each.updates = r.updates
 	go func() {
 		defer close(stopped)
 		each.run(ctx, r.hangup)
@@ -94,7 +95,9 @@ func TestReloadChangedAtTheStart(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, []byte(twoNodes), 0o600))
 	updates := make(chan proxy.Update, 1)
-	newReloader(path, cfg, liveOf(t, cfg), zap.NewNop(), updates).reload(t.Context(), false)
+	each := newReloader(path, cfg, liveOf(t, cfg), zap.NewNop())
+	each.updates = updates
+	each.reload(t.Context(), false)
 	require.Len(t, updates, 1)
 	require.Len(t, (<-updates).Nodes, 2)
 }
@@ -133,6 +136,13 @@ func TestBadFileChangesNothing(t *testing.T) {
 			r.path + ":2: policies: is a mapping; give a list, e.g. - {name: images, pattern: \"^images$\", definition: {shards-per-node: 4}}",
 			r.path + ":3: log.level: is \"loud\"; give debug, info, warn or error",
 		}, entries[0].ContextMap()["problems"])
+
+		r.write("dispatch: {servers: {a: {url: \"amqp://a\"}}, jobs: [{name: x, target: {url: \"http://app\"}}]}\n")
+		r.quiet()
+		entries = r.logs.TakeAll()
+		require.Len(t, entries, 1)
+		require.Equal(t, []any{r.path + ": upstream: is missing; say where RabbitMQ is, e.g. upstream: {nodes: [{address: \"localhost:5672\"}]}"},
+			entries[0].ContextMap()["problems"], "a file that is none of a proxy")
 
 		require.NoError(t, os.Remove(r.path))
 		r.quiet()

@@ -2,7 +2,7 @@
 # Installs what the demo, the tests and the benchmarks need beyond Go, and only
 # what is missing: a second run changes nothing and needs no network.
 #
-#   integration/scripts/install-deps.sh [broker|versions|race|clients|relay]...
+#   integration/scripts/install-deps.sh [broker|versions|race|clients|relay|browser]...
 #
 #   broker    RabbitMQ (not needed if AMQP_URL names one of your own)
 #   versions  other releases of RabbitMQ, see install-rabbitmq.sh
@@ -10,6 +10,7 @@
 #   clients   the AMQP libraries of the client matrix (Python, Node, Ruby, PHP,
 #             Java, C, Perl) and what runs them, the AMQP specification
 #   relay     HAProxy, the plain TCP relay of the benchmarks
+#   browser   Chromium, for the web page
 #
 # Without arguments: all of them. On Debian and its relatives packages are
 # installed with apt, as root or through sudo; elsewhere the script says what to
@@ -33,6 +34,7 @@ want() {
 # rabbitmqctl and its kind live in sbin, which is not on every user's PATH.
 has_rabbitmq() { PATH=$PATH:/usr/sbin:/sbin have rabbitmq-server; }
 has_haproxy() { PATH=$PATH:/usr/sbin:/sbin have haproxy; }
+has_chromium() { have chromium || have chromium-browser || have google-chrome; }
 has_cc() { have "${CC:-gcc}" && echo 'int main(void){return 0;}' | "${CC:-gcc}" -x c - -o /dev/null 2>/dev/null; }
 # Debian's Python, whatever else is first on PATH: that is where its packages go.
 has_python() { /usr/bin/python3 -c 'import sys, importlib.util as u; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' "$@" 2>/dev/null; }
@@ -49,7 +51,7 @@ has_librabbitmq() { echo 'int main(void){return 0;}' | "${CC:-gcc}" -include amq
 has_amqp_tools() { have amqp-consume; }
 has_perl_client() { have perl && perl -MAnyEvent::RabbitMQ -e 1 2>/dev/null; }
 
-[ $# -gt 0 ] || set -- broker versions race clients relay
+[ $# -gt 0 ] || set -- broker versions race clients relay browser
 node_modules=
 versions=
 for group in "$@"; do
@@ -58,6 +60,7 @@ for group in "$@"; do
     versions) versions=yes ;;
     race) want has_cc gcc libc6-dev ;;
     relay) want has_haproxy haproxy ;;
+    browser) want has_chromium chromium ;;
     clients)
       want has_pika python3-pika
       want has_specs amqp-specs
@@ -75,7 +78,7 @@ for group in "$@"; do
       node_modules=yes
       ;;
     *)
-      say "unknown group '$group'; known: broker versions race clients relay"
+      say "unknown group '$group'; known: broker versions race clients relay browser"
       exit 2
       ;;
   esac

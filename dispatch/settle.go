@@ -1,0 +1,117 @@
+package dispatch
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/shardmq/shardmq/dispatch/target"
+)
+
+// settlePause is the time between two tries to hand a job on.
+const settlePause = time.Second
+
+// settle does what the outcome of an attempt asks for.
+func (p *Pool) settle(it *item, o target.Outcome) {
+	if o.Class == target.Cancelled { // it goes back when the session is closed
+		p.line.finish(it)
+		return
+	}
+	p.stats.count(o)
+	attempts := it.attempts + 1
+	verdict := o.Verdict
+	if verdict == target.Again && p.job.Retry.Attempts > 0 && attempts >= p.job.Retry.Attempts {
+		verdict = target.Dead
+		if p.job.Retry.Then == Drop {
+			verdict = target.Drop
+		}
+	}
+	if o.RetryAfter > 0 {
+		p.hold(min(o.RetryAfter, p.job.Retry.RetryAfterMost))
+	}
+	switch verdict {
+	case target.Done:
+		p.acknowledge(it, &p.stats.done)
+	case target.Drop:
+		p.acknowledge(it, &p.stats.dropped)
+	case target.Dead:
+		if p.publish(it, p.job.deadQueue(), p.job.lasting(), it.dead(p.job, attempts, o, time.Now())) {
+			p.acknowledge(it, &p.stats.dead)
+		}
+	case target.Again:
+		p.later(it, attempts, max(p.job.Retry.delay(attempts), min(o.RetryAfter, p.job.Retry.RetryAfterMost)), &p.stats.retried)
+		return // which finishes it
+	}
+	p.line.finish(it)
+}
+
+// postpone has a job done later without an attempt counted.
+func (p *Pool) postpone(it *item, d time.Duration) { p.later(it, it.attempts, d, nil) }
+
+// later has a job done after a delay, and counts that.
+func (p *Pool) later(it *item, attempts int, d time.Duration, count *counter) {
+	if p.job.Order.By() {
+		it.attempts = attempts
+		if count != nil {
+			count.Add(1)
+		}
+		p.rest(it, d)
+		return
+	}
+	d, name := atLeast(d)
+	if p.publish(it, p.job.retryQueue(name), p.job.holding(d.Milliseconds()), it.again(attempts, time.Now())) {
+		p.acknowledge(it, count)
+	}
+	p.line.finish(it)
+}
+
+// rest keeps a job here for its delay, and with it all others of its key.
+func (p *Pool) rest(it *item, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.resting[it] = time.AfterFunc(d, func() {
+		p.mu.Lock()
+		_, still := p.resting[it]
+		delete(p.resting, it)
+		p.mu.Unlock()
+		if still {
+			p.line.again(it)
+		}
+	})
+}
+
+// publish puts a job into another queue of ours. It tries until that is confirmed; it returns false if the session ended
+// before, so that the job comes again.
+func (p *Pool) publish(it *item, queue string, args amqp.Table, m amqp.Publishing) bool {
+	s := it.session
+	for told := false; !s.over(); {
+		err := s.put(p.requests, queue, args, m)
+		if err == nil {
+			return true
+		}
+		if !told {
+			p.log.Warn("a job that failed could not be handed on; it is kept and tried again", zap.String("queue", queue), zap.Error(err))
+			told = true
+		}
+		select {
+		case <-s.gone:
+		case <-p.requests.Done():
+			return false
+		case <-time.After(settlePause):
+		}
+	}
+	return false
+}
+
+// acknowledge tells the broker that a job is settled, and counts it.
+func (p *Pool) acknowledge(it *item, count *counter) {
+	if err := it.delivery.Ack(false); err != nil {
+		p.stats.repeated.Add(1) // the session is gone: the job comes again
+		return
+	}
+	if count != nil {
+		count.Add(1)
+	}
+}
