@@ -2,6 +2,7 @@ package config
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -52,5 +53,24 @@ func TestDocumentedExamples(t *testing.T) {
 		_, err := Parse("shardmq.yaml", []byte(b[2]), unset)
 		require.Error(t, err)
 		require.Contains(t, text, "\n```\n"+err.Error()+"\n```\n")
+	}
+}
+
+// TestOtherExamples: the examples in the pages about jobs are valid too.
+func TestOtherExamples(t *testing.T) {
+	pages, err := filepath.Glob("../docs/dispatch*.md")
+	require.NoError(t, err)
+	require.Len(t, pages, 2)
+	set := func(string) (string, bool) { return "a-secret-of-some-length", true }
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		blocks := regexp.MustCompile("(?s)\n```yaml\n(.*?)```\n").FindAllStringSubmatch(string(text), -1)
+		require.NotEmpty(t, blocks, page)
+		for _, b := range blocks {
+			cfg, err := parseText(filepath.Base(page), []byte(b[1]), set, false)
+			require.NoError(t, err, b[1])
+			require.Empty(t, cfg.Warnings)
+		}
 	}
 }

@@ -3,6 +3,8 @@ package dispatch
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -35,34 +37,49 @@ func OpenDesk(ctx context.Context, job *Job, tlsConfig *tls.Config) (*Desk, erro
 	return &Desk{job: job, s: s}, nil
 }
 
-// Close ends the connection; what was looked at and not taken is back in its queue.
+// Close ends the connection.
 func (d *Desk) Close() { d.s.close() }
 
 // DeadLetters gives each dead letter that the job has now, the oldest first, to visit, until it returns an error. What
-// visit returns is done with the letter. All that stay are back in their order once the desk is closed.
+// visit returns is done with the letter. All that stay are back in their order once DeadLetters returns.
 func (d *Desk) DeadLetters(ctx context.Context, visit func(Letter) (Fate, error)) error {
 	if err := d.s.ensure(d.job.deadQueue(), d.job.lasting()); err != nil {
 		return err
 	}
-	// Those that are replayed may come again meanwhile.
-	now, err := d.s.jobs.QueueDeclarePassive(d.job.deadQueue(), true, false, false, false, nil)
+	ch, err := d.s.conn.Channel()
 	if err != nil {
-		return explain(err, "look for queue %q", d.job.deadQueue())
+		return fmt.Errorf("open a channel: %w", err)
+	}
+	stay, err := d.visit(ctx, ch, visit)
+	if err := ch.Close(); err != nil && !errors.Is(err, amqp.ErrClosed) {
+		return explain(err, "close the channel of queue %q", d.job.deadQueue())
+	}
+	d.awaitBack(ctx, stay)
+	return err
+}
+
+// visit does what DeadLetters does, and returns how many letters stay: those are back once the channel is closed.
+func (d *Desk) visit(ctx context.Context, ch *amqp.Channel, visit func(Letter) (Fate, error)) (stay int, err error) {
+	// Those that are replayed may come again meanwhile.
+	now, err := ch.QueueDeclarePassive(d.job.deadQueue(), true, false, false, false, nil)
+	if err != nil {
+		return 0, explain(err, "look for queue %q", d.job.deadQueue())
 	}
 	for range now.Messages {
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
+		if ctx.Err() != nil {
+			return stay, context.Cause(ctx)
 		}
-		delivery, ok, err := d.s.jobs.Get(d.job.deadQueue(), false)
+		delivery, ok, err := ch.Get(d.job.deadQueue(), false)
 		if err != nil {
-			return explain(err, "get from queue %q", d.job.deadQueue())
+			return stay, explain(err, "get from queue %q", d.job.deadQueue())
 		}
 		if !ok {
-			return nil
+			return stay, nil
 		}
+		stay++
 		fate, err := visit(letter(delivery))
 		if err != nil {
-			return err
+			return stay, err
 		}
 		switch fate {
 		case Replay:
@@ -72,13 +89,37 @@ func (d *Desk) DeadLetters(ctx context.Context, visit func(Letter) (Fate, error)
 			continue
 		}
 		if err != nil {
-			return explain(err, "publish into queue %q", d.job.Queue)
+			return stay, explain(err, "publish into queue %q", d.job.Queue)
 		}
 		if err := delivery.Ack(false); err != nil {
-			return explain(err, "acknowledge")
+			return stay, explain(err, "acknowledge")
+		}
+		stay--
+	}
+	return stay, nil
+}
+
+// backWithin bounds how long letters are waited for, which somebody else may have taken meanwhile.
+const backWithin = 5 * time.Second
+
+// awaitBack waits until so many letters are in their queue: a quorum queue has them back a moment after the channel was
+// closed, and whoever looks again before that would miss them.
+func (d *Desk) awaitBack(ctx context.Context, letters int) {
+	ctx, cancel := context.WithTimeout(ctx, backWithin)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		q, err := d.s.jobs.QueueDeclarePassive(d.job.deadQueue(), true, false, false, false, nil)
+		if err != nil || q.Messages >= letters {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
 		}
 	}
-	return nil
 }
 
 // Fate is what is done with a dead letter.

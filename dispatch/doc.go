@@ -3,8 +3,9 @@
 //
 // A job's way, in the order of the files:
 //
-//   - source.go: an executor is one consumer of the job's queue. What all executors of a job receive goes into one
-//     channel, so that none waits behind another's slow job.
+//   - session.go, steer.go: an executor is one consumer of the job's queue.
+//   - line.go: what all executors of a job receive waits in one line, so that none waits behind another's slow job.
+//     sequence.go lines it up before, where there is an order to keep.
 //   - work.go: a worker takes one delivery, asks the endpoint (package target), and gets a verdict.
 //   - settle.go: done jobs are acknowledged. A job to be tried again is published into a retry queue, whose TTL is the
 //     delay, and acknowledged once that is confirmed; so nothing is lost by a crash in between, which at worst repeats
