@@ -76,19 +76,10 @@ func (s *session) clientEnded(d *relay, err error) {
 
 // awaitHeld waits until what is held of a client that has gone is with the broker: not for ever for a broker that does not answer. mu is held.
 func (s *session) awaitHeld() {
-	if !s.rt.Holding() {
-		return
-	}
-	overdue := false
-	timer := time.AfterFunc(heldWait, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		overdue = true
-		s.changed.Broadcast()
-	})
-	defer timer.Stop()
-	for s.rt.Holding() && !(overdue && s.rt.Stuck()) && !s.gone.broker && s.ctx.Err() == nil {
+	var p patience
+	for s.rt.Holding() && !s.outOf(&p) && !s.gone.broker && s.ctx.Err() == nil {
 		s.waiting = true
+		s.keepTime()
 		s.changed.Wait()
 	}
 }
@@ -110,12 +101,21 @@ func (s *session) awaitRefusal() {
 	}
 }
 
-// linger lets the client read the close that the proxy has just sent: closing a socket with unread input would reset it.
+// linger lets the client read the close that the proxy has just sent: closing a socket with unread input would reset it. Inside a frame that the
+// broker does not go on with nothing can be sent, and the client sees the end alone.
 func (s *session) linger() {
 	s.mu.Lock()
-	for s.down.busy && s.ctx.Err() == nil {
+	overdue := false
+	timer := time.AfterFunc(closeOkWait, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		overdue = true
+		s.changed.Broadcast()
+	})
+	for s.down.busy && !overdue && s.ctx.Err() == nil {
 		s.changed.Wait()
 	}
+	timer.Stop()
 	s.mu.Unlock()
 	closeWrite(s.client)
 	_ = s.client.SetReadDeadline(time.Now().Add(lingerWait))

@@ -57,11 +57,11 @@ func (s *session) watch(interval time.Duration) (timer *time.Timer) {
 		defer s.guard()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.ctx.Err() != nil || s.gone.client || s.gone.broker {
+		if s.ctx.Err() != nil || s.gone.broker {
 			return // the session ends, and has deadlines of its own
 		}
 		switch {
-		case client.silent(&s.life.client):
+		case !s.gone.client && client.silent(&s.life.client):
 			s.cutLocked(errClientSilent) // as RabbitMQ does, without a word
 			return
 		case broker.silent(&s.life.broker):

@@ -118,6 +118,7 @@ func (d *relay) settle(werr, fault error) (done bool, err error) {
 		err = s.malformed(d, fault)
 		d.left = 0
 	}
+	d.out.inside = d.left > 0
 	if d.left == 0 {
 		s.yield(d.out)
 	}

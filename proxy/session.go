@@ -22,7 +22,7 @@ const (
 	closeOkWait = 5 * time.Second
 	lingerWait  = 2 * time.Second
 
-	// heldWait is longer than RabbitMQ takes to answer requests about the queues of a node that is down (70 s).
+	// heldWait is longer than RabbitMQ takes to answer requests about the queues of a node that is down (70 s). See patience.
 	heldWait = 2 * time.Minute
 )
 
@@ -60,7 +60,8 @@ type session struct {
 	in       *reader  // of broker; the broker's relay owns it
 	node     *node
 	up, down outlet
-	waiting  bool // the client's relay waits for held input
+	waiting  bool   // the client's relay waits for held input
+	answers  uint64 // methods of the broker's on channels, deliveries left out
 	ticking  bool
 	turning  bool
 	lending  bool
@@ -161,6 +162,9 @@ func (s *session) clientFrameMax() uint32 {
 
 // brokerFrame is the router's BrokerFrame; a connection.close is why the session ends.
 func (s *session) brokerFrame(f frames.Frame) router.Verdict {
+	if f.Channel() != 0 && f.Type() == frames.TypeMethod && f.Method() != frames.BasicDeliverID {
+		s.answers++
+	}
 	if f.Channel() == 0 && f.Method() == frames.ConnectionCloseID && !s.rt.Closing() {
 		var m frames.ConnectionClose
 		if m.Decode(f.Args()) == nil {
@@ -197,12 +201,16 @@ func (s *session) breathe(d *relay) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer func() { s.waiting = false }()
+	var p patience
 	for (s.rt.HeldBytes() > router.HeldLimit || s.rt.PendingDown() > router.HeldLimit) && !s.gone.broker && s.ctx.Err() == nil {
+		if s.outOf(&p) { // for all that can be seen without reading, the client has gone long ago
+			return s.unanswered()
+		}
 		s.waiting = true
 		s.keepTime()
 		s.changed.Wait()
 	}
-	s.waiting = false
 	return nil
 }
 

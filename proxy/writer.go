@@ -10,12 +10,13 @@ import "net"
 // octets with the router and has flush run: nobody waits for a socket with session.mu held, and no direction waits for
 // the other's socket.
 type outlet struct {
-	conn  net.Conn
-	take  func(spare []byte) []byte // the router's octets for this socket; session.mu held
-	size  func() int                // how many there are; session.mu held
-	busy  bool                      // the token; guarded by session.mu
-	dead  bool                      // the socket is gone, octets are dropped; guarded by session.mu
-	total int64                     // octets written; belongs to the token
+	conn   net.Conn
+	take   func(spare []byte) []byte // the router's octets for this socket; session.mu held
+	size   func() int                // how many there are; session.mu held
+	busy   bool                      // the token; guarded by session.mu
+	inside bool                      // the relay has the token inside a frame and waits for the rest; guarded by session.mu
+	dead   bool                      // the socket is gone, octets are dropped; guarded by session.mu
+	total  int64                     // octets written; belongs to the token
 }
 
 // acquire waits for the token. It returns with session.mu held.
