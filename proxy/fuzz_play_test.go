@@ -64,6 +64,9 @@ func (p *play) deliver(client bool, b []byte) {
 		tell(fr)
 		e.out = e.out[len(fr):]
 	}
+	if len(e.out) >= frames.HeadSize && e.out[0] == frames.TypeBody {
+		p.talk.Begins(client, frames.ParseHead(e.out))
+	}
 	e.conn.put(b)
 }
 
