@@ -185,20 +185,14 @@ func (f *randFamily) acknowledge(ch *randChannel) *randOp {
 	how := f.rng.IntN(6) // acknowledge, acknowledge, nack, requeue, reject, requeue
 	var m frames.Method
 	requeue := how == 3 || how == 5
-	op := &randOp{how: settling}
-	dead, full := map[*randQueue]bool{}, false
-	for _, d := range of {
-		if !d.q.gone {
-			op.touches = append(op.touches, d.q)
-		}
-		if to := f.model.queues[d.q.deadTo]; to != nil {
-			dead[d.q] = true
-			op.alone = true            // it comes some time
-			full = full || to.most > 0 // and when does not show in the count
+	op, dead, full := f.settling(of)
+	if tag == 0 { // RabbitMQ settles what it has delivered when it comes to that: what was published just before may be among it or not
+		for _, c := range ch.consumers {
+			op.touches = append(op.touches, c.q)
 		}
 	}
 	switch {
-	case len(dead) > 1, ch.tx && len(dead) > 0, full:
+	case dead > 1, ch.tx && dead > 0, full:
 		how, requeue = 0, false // in what order those of several queues come is chance
 	case requeue && ch.limit > 0:
 		how, requeue = 0, false // so is whether the queue takes a message back first, or gives the next one
@@ -214,6 +208,26 @@ func (f *randFamily) acknowledge(ch *randChannel) *randOp {
 	op.steps = one(m)
 	op.apply = func() { f.model.finish(ch, ch.take(tag, multiple), requeue, how >= 2) }
 	return op
+}
+
+// settling begins a step that settles these deliveries. It returns how many queues have another one for what is rejected, and whether that may be full.
+func (f *randFamily) settling(of []randDelivery) (op *randOp, dead int, full bool) {
+	op = &randOp{how: settling}
+	from := map[*randQueue]bool{}
+	for _, d := range of {
+		if !d.q.gone {
+			op.touches = append(op.touches, d.q)
+		}
+		if d.q.deadTo == "" {
+			continue
+		}
+		op.alone = true // it comes some time, to a queue that was declared just behind as well
+		if to := f.model.queues[d.q.deadTo]; to != nil {
+			from[d.q] = true
+			full = full || to.most > 0 // and when does not show in the count
+		}
+	}
+	return op, len(from), full
 }
 
 func (f *randFamily) recover(ch *randChannel) *randOp {

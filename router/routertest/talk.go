@@ -60,6 +60,19 @@ func (t *Talk) sent(e *end, lanes map[uint16]*lane, f frames.Frame) {
 	at(lanes, id).put(f)
 }
 
+// Begins takes the head of a body frame that an end has begun to send: what there is of its body may reach the other end, in frames of the proxy's,
+// before the rest has been sent.
+func (t *Talk) Begins(client bool, h frames.Head) {
+	e := &t.broker
+	if client {
+		e = &t.client
+	}
+	if v := e.view(h.Channel); !v.open || v.said || v.out.header || uint64(h.Size) > v.out.left {
+		v.bad = true
+		t.release(h.Channel)
+	}
+}
+
 // Garbled says that what an end sends cannot be read as frames any more.
 func (t *Talk) Garbled(client bool) {
 	if client {
