@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
@@ -115,6 +116,44 @@ func TestDispatchPseudoQueue(t *testing.T) {
 			require.LessOrEqual(t, app.most.Load(), int64(3))
 		})
 	}
+}
+
+// TestDispatchBesideStops: a proxy that is stopped while it dispatches by its own listener finishes what is in flight before
+// that goes; the next one does the rest, and no job is done twice.
+func TestDispatchBesideStops(t *testing.T) {
+	t.Parallel()
+	e := newCtlEnv(t)
+	name := e.name("mail")
+	app := newApplication(t, func(http.ResponseWriter, *http.Request, string, int) { time.Sleep(20 * time.Millisecond) }) // the work
+	port, err := rig.FreePort()
+	require.NoError(t, err)
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	config := strings.Replace(e.config(e.broker.Addr, e.policy("images", 2, "")), "127.0.0.1:0", address, 1)
+	here := *e
+	here.url = withHost(t, e.url, address)
+	o := rig.ProxyOptions{Upstream: e.url, Config: config + jobConfig(&here, name, app.URL, "executors: 4", "prefetch: 20")}
+	const n = 200
+	var p *rig.Proxy
+	for before := 0; before < n; before, _ = app.distinct() {
+		p = e.start(o)
+		if before == 0 {
+			awaitConsumers(t, e, name, 4)
+			publishDurably(t, confirming(t, e.url), name+"_router", numbered(n))
+		}
+		eventually(t, "it works", func() string {
+			if jobs, _ := app.distinct(); jobs < min(before+n/4, n) {
+				return fmt.Sprint(jobs)
+			}
+			return ""
+		})
+		code, err := p.Stop()
+		require.NoError(t, err)
+		require.Zero(t, code)
+		require.Zero(t, app.inFlight.Load(), "a request was given up")
+		require.NotContains(t, p.Logs(), "goes back when the connection ends")
+	}
+	e.emptied()
+	app.requireOnce(t, n)
 }
 
 // TestDispatchImported: what is imported from a job.xml of Consumer Dispatcher runs, with the executors that it says and
