@@ -155,3 +155,35 @@ func TestDispatchRights(t *testing.T) {
 	require.Equal(t, n, jobs)
 	require.LessOrEqual(t, calls-n-n/10, rounds*2, "no more are repeated than were in flight")
 }
+
+// TestDispatchAckTimeout: a job that takes longer than the broker lets it be unacknowledged comes again; the log says why,
+// and nothing is lost.
+func TestDispatchAckTimeout(t *testing.T) {
+	t.Parallel()
+	e := newNodeEnv(t, rig.NodeOptions{})
+	_, err := e.broker.Eval(t.Context(), "ok = application:set_env(rabbit, consumer_timeout, 2000), ok = application:set_env(rabbit, channel_tick_interval, 200)")
+	require.NoError(t, err)
+	again := make(chan struct{})
+	app := newApplication(t, func(_ http.ResponseWriter, r *http.Request, body string, call int) {
+		switch {
+		case body == "slow" && call == 1:
+			select {
+			case <-again:
+			case <-r.Context().Done():
+			}
+		case body == "slow":
+			close(again)
+		}
+	})
+	d := runDispatch(t, withAdmin(jobConfig(e, "mail", app.URL)))
+	awaitConsumers(t, e, "mail", 2)
+	publishDurably(t, confirming(t, e.url), "mail_router", append(numbered(20), "slow"))
+	app.await(t, "slow", 2)
+	d.says("no jobs are fetched", "PRECONDITION_FAILED", "timed out")
+	st := d.reach("mail", "all are done", func(st admin.Job) bool { return st.Done == 21 && st.Repeated == 1 && st.InFlight == 0 })
+	require.Zero(t, st.Retried+st.Dead)
+	e.emptied()
+	d.stop()
+	jobs, calls := app.distinct()
+	require.Equal(t, []int{21, 22}, []int{jobs, calls})
+}
