@@ -94,6 +94,11 @@ bench: build ## measure: benchmarks of every package, then messages/s beside a p
 	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 	@SHARDMQ_BINARY='$(CURDIR)/bin/shardmq' $(GO) run ./integration/bench
 
+.PHONY: bench-dispatch
+bench-dispatch: ## measure: no-op jobs/s of the dispatcher beside a bare loop of consume, POST and ack
+	@AMQP_URL='$(AMQP_URL)' $(DEPS) broker
+	@$(GO) run ./integration/bench/dispatch
+
 # The quick part of lint, without anything to install.
 .PHONY: check
 check: generated

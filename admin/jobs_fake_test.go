@@ -121,7 +121,7 @@ var noon = time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
 func two() *jobs {
 	return &jobs{
 		all: []dispatch.Status{{
-			Name: "text_mail", Server: "mail", Queue: "text_mail_q", URL: "http://user:xxxxx@app/mail?key=hush", Connected: true, Executors: 2, Wanted: 3,
+			Name: "text_mail", Server: "mail", Queue: "text_mail_q", URL: "http://user:xxxxx@app/mail?key=hush", Connected: true, Executors: 2, Wanted: 3, Total: 9, Leases: 2,
 			InFlight: 2, Waiting: 1, Done: 10, Dropped: 1, Dead: 2, Retried: 4, Repeated: 5, Backlog: 12, Breaker: "closed",
 			Classes: map[target.Class]uint64{target.OK: 10, target.Status5xx: 3, target.Timeout: 4}, P50: 10 * time.Millisecond, P95: 200 * time.Millisecond, P99: time.Second,
 			Took:     dispatch.Took{Count: 17, Sum: 3 * time.Second, Below: [len(dispatch.TookBounds)]uint64{0, 9, 10, 10, 10, 15, 15, 17, 17, 17, 17, 17, 17, 17}},

@@ -16,8 +16,10 @@ type Job struct {
 	URL       string            `json:"url"` // without what may be a secret
 	Connected bool              `json:"connected"`
 	Paused    bool              `json:"paused"`
-	Executors int               `json:"executors"` // consumers at the broker
-	Wanted    int               `json:"wanted"`
+	Executors int               `json:"executors"`       // consumers at the broker
+	Wanted    int               `json:"wanted"`          // with a total: at most
+	Total     *int              `json:"executors_total"` // null = no total for all processes
+	Leases    int               `json:"leases"`          // this process' part of it
 	InFlight  int               `json:"in_flight"`
 	Waiting   int               `json:"waiting"` // received, and not in flight
 	Backlog   *int              `json:"backlog"` // null = not known
@@ -48,9 +50,12 @@ type Failure struct {
 
 func jobOf(st *dispatch.Status) Job {
 	j := Job{Name: st.Name, Server: st.Server, Queue: st.Queue, URL: shownURL(st.URL), Connected: st.Connected, Paused: st.Paused,
-		Executors: st.Executors, Wanted: st.Wanted, InFlight: st.InFlight, Waiting: st.Waiting, Done: st.Done, Dropped: st.Dropped,
+		Executors: st.Executors, Wanted: st.Wanted, Leases: st.Leases, InFlight: st.InFlight, Waiting: st.Waiting, Done: st.Done, Dropped: st.Dropped,
 		Dead: st.Dead, Retried: st.Retried, Repeated: st.Repeated, Attempts: map[string]uint64{}, P50: st.P50.Seconds(),
 		P95: st.P95.Seconds(), P99: st.P99.Seconds(), Breaker: st.Breaker, Failures: []Failure{}}
+	if st.Total > 0 {
+		j.Total = &st.Total
+	}
 	if st.Backlog >= 0 {
 		j.Backlog = &st.Backlog
 	}

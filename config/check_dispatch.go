@@ -11,15 +11,26 @@ import (
 
 // together looks at keys of a job, or of the defaults, that do not go with one another.
 func (j *job) together(p *parser, at place) {
-	executors, auto := p.given(at, "executors"), p.given(at, "auto")
-	switch {
-	case executors && auto:
+	executors, total, auto := p.given(at, "executors"), p.given(at, "executors-total"), p.given(at, "auto")
+	j.givesExecutors = j.givesExecutors || executors
+	switch { // what the defaults have gives way
+	case auto && executors:
 		p.faultAt(at.key("auto"), "is given beside executors, which it would change; keep one of the two")
-	case executors:
-		j.Auto = nil // which the defaults may have
+	case auto && total:
+		p.faultAt(at.key("auto"), "is given beside executors-total, of which each process takes an even share; keep one of the two")
+	case auto:
+		j.Total = 0
+	case executors || total:
+		j.Auto = nil
 	}
-	if j.Auto != nil {
+	if executors && total && j.Executors > j.Total {
+		p.faultAt(at.key("executors"), "is %d, the most that one process takes of executors-total, which is %d; give at most as much, or leave it out", j.Executors, j.Total)
+	}
+	switch {
+	case j.Auto != nil:
 		j.Executors = j.Auto.Min
+	case j.Total > 0 && (!j.givesExecutors || j.Executors > j.Total):
+		j.Executors = j.Total
 	}
 }
 
@@ -36,6 +47,9 @@ func (j *job) checkMode(p *parser, at place) {
 	}
 	if j.Order.By() && mode == target.BatchMode {
 		p.faultOnce(p.orDefault(at, "order"), "cannot be kept in mode batch: jobs in order are done one after the other; leave order out, or choose another mode")
+	}
+	if j.Order.By() && j.Total > 1 {
+		p.faultOnce(p.orDefault(at, "order"), "cannot be kept by several processes that share executors-total; leave one of the two out, or give executors-total: 1")
 	}
 }
 

@@ -48,6 +48,7 @@ func describeJob(j *dispatch.Job) described {
 		{"declare", describeDeclare(j.Declare)},
 		{"quorum", fmt.Sprint(j.Quorum)},
 		{"executors", strconv.Itoa(j.Executors)},
+		{"executors-total", cmp.Or(strings.TrimPrefix(strconv.Itoa(j.Total), "0"), "none")},
 		{"auto", describeAuto(j.Auto)},
 		{"prefetch", cmp.Or(strings.TrimPrefix(strconv.Itoa(j.Prefetch), "0"), "as executors")},
 		{"order", describeOrder(j.Order)},

@@ -78,6 +78,7 @@ func TestDispatchFile(t *testing.T) {
 	require.Equal(t, target.Batch{Size: 20, Wait: time.Second}, d.Jobs[3].Target.Batch)
 	require.Equal(t, target.Batch{Size: target.DefaultBatchSize, Wait: target.DefaultBatchWait}, d.Jobs[4].Target.Batch)
 	require.Equal(t, &dispatch.Declare{Type: "direct"}, d.Jobs[4].Declare)
+	require.Equal(t, [2]int{6, 6}, [2]int{d.Jobs[4].Total, d.Jobs[4].Executors})
 
 	shown, err := json.Marshal(c)
 	require.NoError(t, err)
@@ -180,6 +181,39 @@ dispatch:
 	require.Equal(t, []string{"b"}, y.Properties)
 	require.Equal(t, map[string]string{"X-A": "a"}, z.Headers)
 	require.Equal(t, []string{"tenant"}, z.Properties)
+}
+
+// A total for all processes, and what one process takes of it at most.
+func TestDispatchTotal(t *testing.T) {
+	const begin = "dispatch: {servers: {a: {url: \"amqp://a\"}}, defaults: {target: {url: \"http://app\"}, %s}, jobs: [{name: x, %s}]}"
+	for _, c := range []struct {
+		defaults, job    string
+		total, executors int
+	}{
+		{"timeout: 1s", "executors-total: 9", 9, 9},
+		{"timeout: 1s", "executors-total: 9, executors: 4", 9, 4},
+		{"executors: 4", "executors-total: 9", 9, 4},
+		{"executors: 40", "executors-total: 9", 9, 9},
+		{"executors-total: 9", "timeout: 1s", 9, 9},
+		{"executors-total: 9", "executors-total: 12", 12, 12},
+		{"executors-total: 9", "executors: 0", 9, 0},
+		{"auto: {max: 5}", "executors-total: 9", 9, 9},
+		{"executors-total: 9", "auto: {min: 3, max: 5}", 0, 3},
+		{"executors-total: 1", "order: routing-key", 1, 1},
+	} {
+		job := parse(t, fmt.Sprintf(begin, c.defaults, c.job)).Dispatch.Jobs[0]
+		require.Equal(t, [2]int{c.total, c.executors}, [2]int{job.Total, job.Executors}, "%+v", c)
+		require.Equal(t, c.total == 0, job.Auto != nil, "%+v", c)
+	}
+	for job, want := range map[string]string{
+		"executors-total: 0":                     "executors-total: is 0; give a whole number from 1 to 1000",
+		"executors-total: 9, auto: {max: 2}":     "auto: is given beside executors-total, of which each process takes an even share; keep one of the two",
+		"executors-total: 9, executors: 10":      "executors: is 10, the most that one process takes of executors-total, which is 9; give at most as much, or leave it out",
+		"executors-total: 2, order: {header: x}": "order: cannot be kept by several processes that share executors-total; leave one of the two out, or give executors-total: 1",
+	} {
+		_, err := Parse("f.yaml", fmt.Appendf(nil, begin, "timeout: 1s", job), environment)
+		require.EqualError(t, err, "f.yaml:1: dispatch.jobs[0]."+want)
+	}
 }
 
 // What works, but not as one may think.

@@ -34,6 +34,7 @@ type job struct {
 	size                    int // of batches, if there are any
 	signs                   int // how many of the signing secrets are in the file itself
 	givesQueue, givesQuorum bool
+	givesExecutors          bool // a number, also in the defaults
 }
 
 func dispatchSection(dst **dispatch.Settings) object {

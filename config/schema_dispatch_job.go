@@ -41,6 +41,7 @@ func (d *dispatching) common(j *job) []field {
 	return []field{
 		{"server", "the only one of servers", filled("the name of one of dispatch.servers", &j.server)},
 		{"executors", strconv.Itoa(dispatch.DefaultExecutors), whole(0, dispatch.MaxExecutors, &j.Executors)},
+		{"executors-total", "none", whole(1, dispatch.MaxExecutors, &j.Total)},
 		{"auto", "", auto(&j.Auto)},
 		{"prefetch", "as many as executors", whole(1, 65535, &j.Prefetch)},
 		{"order", "none", order(&j.Order)},

@@ -36,10 +36,13 @@ type Job struct {
 	Declare   *Declare // nil: the queue has to be there
 	Quorum    bool     // the queue is a quorum queue, so that those beside it are; implied by Declare
 	Executors int      // at the start; 0 = none, until told otherwise
-	Auto      *Auto    // nil: the number of executors is changed by hand only
-	Prefetch  int      // deliveries that may be unacknowledged over all executors; 0 = one for each
-	Order     Order
-	Paused    bool // at the start
+	// Total bounds the executors of all processes that work on the job at this server; each takes a share, up to its own
+	// Executors. 0 = each has its own. Not with Auto.
+	Total    int
+	Auto     *Auto // nil: the number of executors is changed by hand only
+	Prefetch int   // deliveries that may be unacknowledged over all executors; 0 = one for each
+	Order    Order
+	Paused   bool // at the start
 
 	Target  target.Options
 	Answers target.Rules

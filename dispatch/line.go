@@ -134,6 +134,13 @@ func (l *line) keep(n int) int {
 	return n
 }
 
+// leaving is how many workers have been dismissed and are still here.
+func (l *line) leaving() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leave
+}
+
 // close has all workers leave, and returns what waits, in the order it came in for each key.
 func (l *line) close() []*item {
 	l.mu.Lock()

@@ -43,7 +43,9 @@ type Pool struct {
 	cut      context.CancelCauseFunc
 
 	mu        sync.Mutex
-	want      int // executors
+	want      int // executors, or with a total the most of them
+	usable    int // of a total: executors there may be here
+	held      int // and leases that this process has
 	paused    bool
 	stopping  bool
 	workers   int
@@ -121,6 +123,8 @@ func (p *Pool) serve(ctx context.Context, s *session) error {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	p.look(s)
+	lessee := p.lessee(s)
+	defer lessee.end()
 	for {
 		next, err := p.steer(s)
 		if err != nil {
@@ -140,11 +144,13 @@ func (p *Pool) serve(ctx context.Context, s *session) error {
 			timer.Stop()
 			s.close()
 			return s.why
-		case _, is := <-s.cancelled:
+		case tag, is := <-s.cancelled:
 			if is { // what is missing is found out, or declared, by starting over
-				s.end(fmt.Errorf("a consumer of queue %q was cancelled by the broker, as it does when the queue is deleted", p.job.Queue))
+				s.end(fmt.Errorf("a consumer of queue %q was cancelled by the broker, as it does when the queue is deleted", p.queueOf(s, tag)))
 			}
 			s.cancelled = nil
+		case <-lessee.next.C:
+			lessee.look()
 		case <-p.changed:
 		case <-timer.C:
 		}
@@ -189,20 +195,21 @@ func (p *Pool) Pause(paused bool) {
 	p.kick()
 }
 
-// setWorkers has as many workers as there should be executors. One that has a job in hand finishes it.
+// setWorkers has as many workers as there may be executors. One that has a job in hand finishes it.
 func (p *Pool) setWorkers() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopping {
 		return
 	}
-	for p.workers > p.want {
+	n := p.executors()
+	for p.workers > n {
 		p.workers--
 		p.line.dismiss(1)
 	}
-	missing := p.want - p.workers
+	missing := n - p.workers
 	missing -= p.line.keep(missing)
-	p.workers = p.want
+	p.workers = n
 	for range missing {
 		p.working.Go(p.work)
 	}

@@ -34,6 +34,7 @@ type session struct {
 	order     Order
 	sequence  sequence       // where there is an order to keep
 	feeding   sync.WaitGroup // those that hand on deliveries
+	counted   sync.WaitGroup // those of consumers that are there to be counted
 	cancelled chan string    // tags that the broker has cancelled
 
 	mu       sync.Mutex
@@ -50,7 +51,7 @@ func connect(ctx context.Context, job *Job, tlsConfig *tls.Config) (*session, er
 		s.close()
 		return nil, err
 	}
-	s.cancelled = s.jobs.NotifyCancel(make(chan string, MaxExecutors+1))
+	s.cancelled = s.jobs.NotifyCancel(make(chan string, 2*MaxExecutors+1+int(signs)))
 	return s, nil
 }
 
@@ -133,6 +134,7 @@ func (s *session) close() {
 		_ = s.conn.Close() // it is over one way or the other
 	}
 	s.feeding.Wait()
+	s.counted.Wait()
 }
 
 // consume starts a consumer whose deliveries are given to each, one after the other.

@@ -19,7 +19,9 @@ type Status struct {
 	Connected                bool // to the server
 	Paused                   bool
 	Executors                int // consumers of the queue at the broker
-	Wanted                   int // executors there should be
+	Wanted                   int // executors there should be, or with a total the most of them
+	Total                    int // executors that all processes may have together; 0 = no limit
+	Leases                   int // those of the total that this process has
 	InFlight                 int // requests
 	Waiting                  int // jobs that are here, without a worker
 
@@ -38,7 +40,7 @@ type Status struct {
 
 // Status tells how the job stands, from what is known here.
 func (p *Pool) Status() Status {
-	st := Status{Name: p.job.Name, Server: p.job.Server.Name, Queue: p.job.Queue, URL: target.MaskURL(p.job.Target.URL),
+	st := Status{Name: p.job.Name, Server: p.job.Server.Name, Queue: p.job.Queue, Total: p.job.Total, URL: target.MaskURL(p.job.Target.URL),
 		Connected: p.connected.Load(), Executors: int(p.consumers.Load()), InFlight: int(p.stats.inFlight.Load()), Waiting: p.line.waiting(),
 		Done: p.stats.done.Load(), Dropped: p.stats.dropped.Load(), Dead: p.stats.dead.Load(), Retried: p.stats.retried.Load(),
 		Repeated: p.stats.repeated.Load(), Backlog: int(p.backlog.Load()), Breaker: "none"}
@@ -52,7 +54,7 @@ func (p *Pool) Status() Status {
 	p.stats.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	st.Paused, st.Wanted = p.paused, p.want
+	st.Paused, st.Wanted, st.Leases = p.paused, p.want, p.held
 	if time.Now().Before(p.heldUntil) {
 		st.Held = p.heldUntil
 	}

@@ -13,7 +13,7 @@ const idle = time.Minute
 // desired is how many consumers there should be now, and when to look again.
 func (p *Pool) desired(now time.Time) (n int, next time.Duration) {
 	p.mu.Lock()
-	want, paused, open, held := p.want, p.paused || p.stopping, p.openUntil, p.heldUntil
+	want, paused, open, held := p.executors(), p.paused || p.stopping, p.openUntil, p.heldUntil
 	p.mu.Unlock()
 	switch {
 	case paused:
@@ -50,9 +50,9 @@ func (p *Pool) steer(s *session) (next time.Duration, err error) {
 		s.consumers = append(s.consumers, tag)
 	}
 	p.mu.Lock()
-	paused := p.paused
+	nobody := p.paused || p.executors() == 0
 	p.mu.Unlock()
-	if paused {
+	if nobody && n == 0 { // who could do them, and nothing more comes in
 		s.feeding.Wait() // until all that was received before is here
 		p.giveBack(p.line.remove(func(*item) bool { return true }))
 	}

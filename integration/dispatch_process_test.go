@@ -111,6 +111,7 @@ func runDispatch(t *testing.T, config string) *dispatcher {
 		if t.Failed() {
 			t.Logf("log of the dispatcher:\n%s", d.log)
 		}
+		require.NotContains(t, d.log.String(), "DATA RACE")
 	})
 	return d
 }
