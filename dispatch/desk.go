@@ -66,7 +66,7 @@ func (d *Desk) DeadLetters(ctx context.Context, visit func(Letter) (Fate, error)
 		}
 		switch fate {
 		case Replay:
-			err = d.s.pub.publish(ctx, "", d.job.Queue, revive(delivery))
+			err = d.s.publish(ctx, d.job.Queue, revive(delivery))
 		case Discard:
 		default:
 			continue
