@@ -26,6 +26,7 @@ type session struct {
 	consumers []string // tags of those on the job's queue, the oldest first
 	due       string   // the tag of that on the due queue; "" = there is none
 	dueFor    int      // the prefetch of that
+	noDue     bool     // where there is an order to keep: there is no due queue
 	tags      int
 	order     Order
 	sequence  sequence       // where there is an order to keep
@@ -200,6 +201,14 @@ func (s *session) aside(ask func(*amqp.Channel) error) error {
 		return errors.Join(err, notClosed(ch.Close()))
 	}
 	return ch.Close()
+}
+
+// exists reports whether there is a queue of that name, as far as is told.
+func (s *session) exists(name string) bool {
+	return s.aside(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclarePassive(name, true, false, false, false, nil)
+		return err
+	}) == nil
 }
 
 // notClosed is nil for the error of closing what is closed.

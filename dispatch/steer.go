@@ -60,13 +60,16 @@ func (p *Pool) steer(s *session) (next time.Duration, err error) {
 }
 
 // steerDue has a consumer of the due queue while there are any of the job's queue. It may have as many jobs as there
-// are executors.
+// are executors. With an order to keep, jobs wait here and not there, so that no other of their keys goes first; but there
+// may be some from when there was none.
 func (p *Pool) steerDue(s *session, n int) error {
-	if p.job.Order.By() { // jobs wait here, so that no other of their keys goes first
-		n = 0
-	}
-	if s.dueFor == n {
+	if s.dueFor == n || p.job.Order.By() && s.noDue {
 		return nil
+	}
+	if p.job.Order.By() && s.due == "" {
+		if s.noDue = !s.exists(p.job.dueQueue()); s.noDue {
+			return nil
+		}
 	}
 	if s.due != "" {
 		if err := s.jobs.Cancel(s.due, false); err != nil {

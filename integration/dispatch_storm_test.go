@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
@@ -157,4 +159,32 @@ func TestDispatchHostileHeaders(t *testing.T) {
 	}
 	require.Equal(t, 2, shortened)
 	require.Zero(t, p.Status().Repeated)
+}
+
+// TestDispatchOrderLater: a job that gets an order does those as well that were put off before.
+func TestDispatchOrderLater(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	name := e.name("mail")
+	var well atomic.Bool
+	ask := &endpoint{do: func(context.Context, *target.Message) target.Outcome {
+		if well.Load() {
+			return outcome(target.Done, target.OK)
+		}
+		return outcome(target.Again, target.Status5xx)
+	}}
+	job := dispatchJob(e, name)
+	job.Retry.First = time.Second
+	p, stop := runPool(t, job, ask)
+	ch := confirming(t, e.url)
+	for range 5 {
+		publish(t, ch, name+"_router", "", text("job"))
+	}
+	reach(t, p, "put off", func(st dispatch.Status) bool { return st.Retried >= 5 })
+	stop()
+	well.Store(true)
+	ordered := dispatchJob(e, name)
+	ordered.Order = dispatch.Order{RoutingKey: true}
+	p, _ = runPool(t, ordered, ask)
+	reach(t, p, "all done", func(st dispatch.Status) bool { return st.Done == 5 })
 }
