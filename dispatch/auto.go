@@ -21,8 +21,7 @@ type window struct {
 type pace struct{ best time.Duration }
 
 // next returns how many executors there should be: a few more while there is work and the endpoint keeps up, a third
-// fewer when it fails and two thirds when it slows down (additive increase, multiplicative decrease), one fewer when there
-// is little to do.
+// fewer when it fails or slows down (additive increase, multiplicative decrease), one fewer when there is little to do.
 func (p *pace) next(a Auto, now int, w window) int {
 	slow := false
 	if w.attempts > w.failures { // of failures the time says little
@@ -35,10 +34,8 @@ func (p *pace) next(a Auto, now int, w window) int {
 		}
 	}
 	switch {
-	case float64(w.failures) > tooMany*float64(w.attempts):
+	case float64(w.failures) > tooMany*float64(w.attempts), slow:
 		now -= max(now/3, 1)
-	case slow: // to fewer than it can do, even if the best is somewhat forgotten: so that is measured again
-		now -= max(now*2/3, 1)
 	case w.busy:
 		now += max(now/10, 1)
 	case w.idle:

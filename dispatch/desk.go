@@ -83,7 +83,7 @@ func (d *Desk) visit(ctx context.Context, ch *amqp.Channel, visit func(Letter) (
 		}
 		switch fate {
 		case Replay:
-			err = d.s.pub.publish(ctx, "", d.job.Queue, revive(delivery))
+			err = d.s.publish(ctx, d.job.Queue, revive(delivery))
 		case Discard:
 		default:
 			continue

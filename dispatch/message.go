@@ -31,6 +31,9 @@ const (
 	headerFailed = headerPrefix + "failed" // when the last attempt failed, in Unix milliseconds
 )
 
+// maxAttempts bounds what a message may say of its attempts, so that it can be counted on from there.
+const maxAttempts = 1 << 30
+
 // item is a delivery that has not been settled.
 type item struct {
 	delivery amqp.Delivery
@@ -43,7 +46,7 @@ type item struct {
 
 // newItem reads what the dispatcher has noted in a delivery.
 func newItem(s *session, d amqp.Delivery, order Order) *item {
-	it := &item{delivery: d, session: s, id: text(d.Headers, headerID), attempts: int(number(d.Headers, headerAttempt))}
+	it := &item{delivery: d, session: s, id: text(d.Headers, headerID), attempts: int(min(number(d.Headers, headerAttempt), maxAttempts))}
 	if it.id == "" {
 		it.id = d.MessageId
 	}
@@ -53,6 +56,9 @@ func newItem(s *session, d amqp.Delivery, order Order) *item {
 	switch {
 	case order.RoutingKey:
 		it.keyed, it.key = true, d.RoutingKey
+		if d.Headers[headerAttempt] != nil { // published again, as dead letters are that are put back
+			it.key = text(d.Headers, headerRoutingKey)
+		}
 	case order.Header != "":
 		if v, is := d.Headers[order.Header]; is {
 			it.keyed, it.key = true, fmt.Sprint(v)
@@ -118,6 +124,9 @@ func (it *item) again(attempts int, now time.Time) amqp.Publishing {
 	// These would send copies elsewhere, and the message past the delay.
 	delete(p.Headers, "CC")
 	delete(p.Headers, "BCC")
+	// Brokers before 4.0 go by what anybody has written here: a message that claims to have been in the due queue already
+	// would be dropped after its delay, as one that goes in circles, and one that is malformed ends their queue's process.
+	delete(p.Headers, "x-death")
 	if d.Headers[headerAttempt] == nil {
 		p.Headers[headerExchange], p.Headers[headerRoutingKey] = d.Exchange, d.RoutingKey
 		p.Headers[headerFirst] = now.UnixMilli()

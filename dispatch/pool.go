@@ -225,7 +225,12 @@ func (p *Pool) finish(s *session) {
 		p.consumers.Store(0)
 	}
 	p.giveBack(p.line.close())
-	over := time.AfterFunc(p.drain, func() { p.cut(errDrained) })
+	over := time.AfterFunc(p.drain, func() {
+		p.cut(errDrained)
+		if s != nil {
+			s.stopPublishing((*connection).hangUp)
+		}
+	})
 	p.working.Wait()
 	over.Stop()
 	p.giveBack(p.atRest()) // put to rest meanwhile

@@ -5,23 +5,19 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// heartbeat is that of the dispatcher's connections.
-const heartbeat = 10 * time.Second
-
 // session is a job's connection while it stands: the consumers of its queues, and the publisher for those to be tried
 // again. Its consumers belong to the pool's loop; the rest is safe for concurrent use.
 type session struct {
-	conn  *amqp.Connection
-	jobs  *amqp.Channel // consumers and acknowledgements
-	again *amqp.Channel // publishes
-	pub   *publisher
+	conn *connection
+	jobs *amqp.Channel // consumers and acknowledgements
+	// dialAgain opens the connection that jobs are published again by, which is there once it is needed.
+	dialAgain func(context.Context) (*connection, error)
 	// gone is closed when the session is of no use any more, and why says the reason.
 	gone chan struct{}
 	once sync.Once
@@ -30,6 +26,7 @@ type session struct {
 	consumers []string // tags of those on the job's queue, the oldest first
 	due       string   // the tag of that on the due queue; "" = there is none
 	dueFor    int      // the prefetch of that
+	noDue     bool     // where there is an order to keep: there is no due queue
 	tags      int
 	order     Order
 	sequence  sequence       // where there is an order to keep
@@ -39,6 +36,10 @@ type session struct {
 
 	mu       sync.Mutex
 	declared map[string]bool // queues beside the job's own
+
+	publishing sync.Mutex // guards what follows; held while it is opened
+	pub        *publisher // nil: not yet
+	shut       bool
 }
 
 // connect opens a session and declares what the job needs. The pool closes it.
@@ -55,55 +56,70 @@ func connect(ctx context.Context, job *Job, tlsConfig *tls.Config) (*session, er
 	return s, nil
 }
 
-// connectTimeout bounds connecting and logging in.
-const connectTimeout = 10 * time.Second
-
 // dial opens a session. It gives up when ctx ends; from then on the session does not depend on it.
 func dial(ctx context.Context, job *Job, tlsConfig *tls.Config) (s *session, err error) {
-	var socket net.Conn
-	hangUp := func() bool { return true }
-	dialer := net.Dialer{Timeout: connectTimeout}
-	props := amqp.NewConnectionProperties()
-	props.SetClientConnectionName("dispatch: " + job.Name)
-	conn, err := amqp.DialConfig(string(job.Server.URL), amqp.Config{Heartbeat: heartbeat, TLSClientConfig: tlsConfig, Properties: props,
-		Dial: func(network, address string) (net.Conn, error) {
-			if socket, err = dialer.DialContext(ctx, network, address); err != nil {
-				return nil, err
-			}
-			hangUp = context.AfterFunc(ctx, func() { _ = socket.Close() })
-			return socket, socket.SetDeadline(time.Now().Add(connectTimeout)) // which amqp takes back
-		}})
-	if !hangUp() && err == nil {
-		err = errors.Join(context.Cause(ctx), conn.Close())
-	}
+	conn, err := dialServer(ctx, job, tlsConfig, "dispatch: "+job.Name)
 	if err != nil {
-		return nil, fmt.Errorf("connect to server %q: %w", job.Server.Name, err)
-	}
-	defer func() {
-		if err != nil {
-			_ = conn.Close() // the error that is returned says more
-		}
-	}()
-	s = &session{conn: conn, gone: make(chan struct{}), order: job.Order, declared: map[string]bool{}}
-	if s.jobs, err = conn.Channel(); err != nil {
-		return nil, fmt.Errorf("open a channel: %w", err)
-	}
-	if s.again, err = conn.Channel(); err != nil {
-		return nil, fmt.Errorf("open a channel: %w", err)
-	}
-	for _, ch := range []*amqp.Channel{s.jobs, s.again} {
-		closed := ch.NotifyClose(make(chan *amqp.Error, 1))
-		go func() {
-			if why := <-closed; why != nil { // nil: by us
-				s.end(why)
-			}
-			s.end(errGone)
-		}()
-	}
-	if s.pub, err = newPublisher(s.again); err != nil {
 		return nil, err
 	}
+	s = &session{conn: conn, gone: make(chan struct{}), order: job.Order, declared: map[string]bool{},
+		dialAgain: func(ctx context.Context) (*connection, error) {
+			return dialServer(ctx, job, tlsConfig, "dispatch: "+job.Name+" (again)")
+		}}
+	if s.jobs, err = conn.Channel(); err != nil {
+		conn.close()
+		return nil, fmt.Errorf("open a channel: %w", err)
+	}
+	closed := s.jobs.NotifyClose(make(chan *amqp.Error, 1))
+	go func() {
+		if why := <-closed; why != nil { // nil: by us
+			s.end(why)
+		}
+		s.end(errGone)
+	}()
 	return s, nil
+}
+
+// publisher returns that of the session, and opens one if there is none that works.
+func (s *session) publisher(ctx context.Context) (*publisher, error) {
+	s.publishing.Lock()
+	defer s.publishing.Unlock()
+	switch {
+	case s.shut:
+		return nil, errGone
+	case s.pub != nil && !s.pub.over():
+		return s.pub, nil
+	}
+	conn, err := s.dialAgain(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pub, err := newPublisher(conn)
+	if err != nil {
+		conn.close()
+		return nil, err
+	}
+	s.pub = pub
+	return pub, nil
+}
+
+// publish returns nil once the broker is responsible for the message and a queue has it.
+func (s *session) publish(ctx context.Context, queue string, m amqp.Publishing) error {
+	pub, err := s.publisher(ctx)
+	if err != nil {
+		return err
+	}
+	return pub.publish(ctx, "", queue, m)
+}
+
+// stopPublishing ends what is being published. With hangUp as end it is, also where the broker does not read it.
+func (s *session) stopPublishing(end func(*connection)) {
+	s.publishing.Lock()
+	defer s.publishing.Unlock()
+	s.shut = true
+	if s.pub != nil {
+		end(s.pub.line)
+	}
 }
 
 // end notes that the session is of no use any more.
@@ -125,14 +141,12 @@ func (s *session) over() bool {
 
 // close ends the session. Closing the channel first makes sure that the broker has what was acknowledged.
 func (s *session) close() {
-	err := s.jobs.Close()
+	s.stopPublishing((*connection).close)
+	late := time.AfterFunc(closeTimeout, s.conn.hangUp) // a broker may be there and not answer
+	defer late.Stop()
+	_ = s.jobs.Close() // it is over one way or the other
 	s.end(errGone)
-	if err == nil || errors.Is(err, amqp.ErrClosed) {
-		err = s.conn.Close()
-	}
-	if err != nil {
-		_ = s.conn.Close() // it is over one way or the other
-	}
+	s.conn.close()
 	s.feeding.Wait()
 	s.counted.Wait()
 }
@@ -191,6 +205,14 @@ func (s *session) aside(ask func(*amqp.Channel) error) error {
 	return ch.Close()
 }
 
+// exists reports whether there is a queue of that name, as far as is told.
+func (s *session) exists(name string) bool {
+	return s.aside(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclarePassive(name, true, false, false, false, nil)
+		return err
+	}) == nil
+}
+
 // notClosed is nil for the error of closing what is closed.
 func notClosed(err error) error {
 	if errors.Is(err, amqp.ErrClosed) {
@@ -211,7 +233,7 @@ func (s *session) put(ctx context.Context, name string, args amqp.Table, m amqp.
 	if err := s.ensure(name, args); err != nil {
 		return err
 	}
-	err := s.pub.publish(ctx, "", name, m)
+	err := s.publish(ctx, name, m)
 	if errors.Is(err, errNotRouted) {
 		s.forget(name)
 	}

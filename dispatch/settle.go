@@ -13,6 +13,9 @@ import (
 // settlePause is the time between two tries to hand a job on.
 const settlePause = time.Second
 
+// confirmLate is after how long it is said that the broker does not confirm what was published.
+const confirmLate = 10 * time.Second
+
 // settle does what the outcome of an attempt asks for.
 func (p *Pool) settle(it *item, o target.Outcome) {
 	if o.Class == target.Cancelled { // it goes back when the session is closed
@@ -37,7 +40,9 @@ func (p *Pool) settle(it *item, o target.Outcome) {
 	case target.Drop:
 		p.acknowledge(it, &p.stats.dropped)
 	case target.Dead:
-		if p.publish(it, p.job.deadQueue(), p.job.lasting(), it.dead(p.job, attempts, o, time.Now())) {
+		letter := it.dead(p.job, attempts, o, time.Now())
+		shorten(letter, it.session.room())
+		if p.publish(it, p.job.deadQueue(), p.job.lasting(), letter) {
 			p.acknowledge(it, &p.stats.dead)
 		}
 	case target.Again:
@@ -52,7 +57,13 @@ func (p *Pool) postpone(it *item, d time.Duration) { p.later(it, it.attempts, d,
 
 // later has a job done after a delay, and counts that.
 func (p *Pool) later(it *item, attempts int, d time.Duration, count *counter) {
-	if p.job.Order.By() {
+	var m amqp.Publishing
+	here := p.job.Order.By()
+	if !here {
+		m = it.again(attempts, time.Now())
+		here = propertiesSize(m) > it.session.room() // it cannot be published with what we add
+	}
+	if here {
 		it.attempts = attempts
 		if count != nil {
 			count.Add(1)
@@ -61,13 +72,13 @@ func (p *Pool) later(it *item, attempts int, d time.Duration, count *counter) {
 		return
 	}
 	d, name := atLeast(d)
-	if p.publish(it, p.job.retryQueue(name), p.job.holding(d.Milliseconds()), it.again(attempts, time.Now())) {
+	if p.publish(it, p.job.retryQueue(name), p.job.holding(d.Milliseconds()), m) {
 		p.acknowledge(it, count)
 	}
 	p.line.finish(it)
 }
 
-// rest keeps a job here for its delay, and with it all others of its key.
+// rest keeps a job here for its delay, and with it all others of its key if it has one.
 func (p *Pool) rest(it *item, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,12 +97,16 @@ func (p *Pool) rest(it *item, d time.Duration) {
 // before, so that the job comes again.
 func (p *Pool) publish(it *item, queue string, args amqp.Table, m amqp.Publishing) bool {
 	s := it.session
+	late := time.AfterFunc(confirmLate, func() {
+		p.log.Warn("the broker does not take a job that failed, as when it is short of memory or disk; its executor waits for that", zap.String("queue", queue))
+	})
+	defer late.Stop()
 	for told := false; !s.over(); {
 		err := s.put(p.requests, queue, args, m)
 		if err == nil {
 			return true
 		}
-		if !told {
+		if !told && p.requests.Err() == nil {
 			p.log.Warn("a job that failed could not be handed on; it is kept and tried again", zap.String("queue", queue), zap.Error(err))
 			told = true
 		}

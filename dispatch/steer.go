@@ -10,28 +10,29 @@ import (
 // idle is how long steer may wait for its next look if nothing changes.
 const idle = time.Minute
 
-// desired is how many consumers there should be now, and when to look again.
-func (p *Pool) desired(now time.Time) (n int, next time.Duration) {
+// desired is how many consumers there should be now, whether there are none because the operator says so, and when to
+// look again.
+func (p *Pool) desired(now time.Time) (n int, idled bool, next time.Duration) {
 	p.mu.Lock()
 	want, paused, open, held := p.executors(), p.paused || p.stopping, p.openUntil, p.heldUntil
 	p.mu.Unlock()
 	switch {
-	case paused:
-		return 0, idle
+	case paused || want == 0:
+		return 0, true, idle
 	case now.Before(held):
-		return 0, held.Sub(now)
+		return 0, false, held.Sub(now)
 	case now.Before(open):
-		return 0, open.Sub(now)
+		return 0, false, open.Sub(now)
 	case p.breaker != nil && p.breaker.State() != gobreaker.StateClosed: // one is tried
-		return min(want, 1), idle
+		return 1, false, idle
 	}
-	return want, idle
+	return want, false, idle
 }
 
 // steer starts and cancels consumers until there are as many as there should be, and returns when to look again. An
 // error means that the session is of no use.
 func (p *Pool) steer(s *session) (next time.Duration, err error) {
-	n, next := p.desired(time.Now())
+	n, idled, next := p.desired(time.Now())
 	for len(s.consumers) > n { // the newest leave first
 		last := len(s.consumers) - 1
 		if err := s.jobs.Cancel(s.consumers[last], false); err != nil {
@@ -49,10 +50,9 @@ func (p *Pool) steer(s *session) (next time.Duration, err error) {
 		}
 		s.consumers = append(s.consumers, tag)
 	}
-	p.mu.Lock()
-	nobody := p.paused || p.executors() == 0
-	p.mu.Unlock()
-	if nobody && n == 0 { // who could do them, and nothing more comes in
+	// Without executors there is nobody to do what waits here: it goes back. What counts is what was seen above; meanwhile
+	// the job may have been told to go on or to stop, and then steer is called again.
+	if n == 0 && idled {
 		s.feeding.Wait() // until all that was received before is here
 		p.giveBack(p.line.remove(func(*item) bool { return true }))
 	}
@@ -60,13 +60,16 @@ func (p *Pool) steer(s *session) (next time.Duration, err error) {
 }
 
 // steerDue has a consumer of the due queue while there are any of the job's queue. It may have as many jobs as there
-// are executors.
+// are executors. With an order to keep, jobs wait here and not there, so that no other of their keys goes first; but there
+// may be some from when there was none.
 func (p *Pool) steerDue(s *session, n int) error {
-	if p.job.Order.By() { // jobs wait here, so that no other of their keys goes first
-		n = 0
-	}
-	if s.dueFor == n {
+	if s.dueFor == n || p.job.Order.By() && s.noDue {
 		return nil
+	}
+	if p.job.Order.By() && s.due == "" {
+		if s.noDue = !s.exists(p.job.dueQueue()); s.noDue {
+			return nil
+		}
 	}
 	if s.due != "" {
 		if err := s.jobs.Cancel(s.due, false); err != nil {

@@ -17,8 +17,6 @@ import (
 	"github.com/shardmq/shardmq/integration/rig"
 )
 
-const adminToken = "0f1e2d3c4b5a6978"
-
 // operator runs commands of "shardmq dispatch" for a dispatcher.
 type operator struct {
 	t      *testing.T
