@@ -118,6 +118,7 @@ func (p *Pool) Run(ctx context.Context) {
 // serve keeps the session's consumers as they should be until it ends or ctx does, and returns why it ended.
 func (p *Pool) serve(ctx context.Context, s *session) error {
 	defer p.consumers.Store(0)
+	defer p.hangUpLate(ctx, s)()
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	p.look(s)

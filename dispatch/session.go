@@ -18,10 +18,11 @@ const heartbeat = 10 * time.Second
 // session is a job's connection while it stands: the consumers of its queues, and the publisher for those to be tried
 // again. Its consumers belong to the pool's loop; the rest is safe for concurrent use.
 type session struct {
-	conn  *amqp.Connection
-	jobs  *amqp.Channel // consumers and acknowledgements
-	again *amqp.Channel // publishes
-	pub   *publisher
+	conn   *amqp.Connection
+	socket net.Conn      // under conn
+	jobs   *amqp.Channel // consumers and acknowledgements
+	again  *amqp.Channel // publishes
+	pub    *publisher
 	// gone is closed when the session is of no use any more, and why says the reason.
 	gone chan struct{}
 	once sync.Once
@@ -84,7 +85,7 @@ func dial(ctx context.Context, job *Job, tlsConfig *tls.Config) (s *session, err
 			_ = conn.Close() // the error that is returned says more
 		}
 	}()
-	s = &session{conn: conn, gone: make(chan struct{}), order: job.Order, declared: map[string]bool{}}
+	s = &session{conn: conn, socket: socket, gone: make(chan struct{}), order: job.Order, declared: map[string]bool{}}
 	if s.jobs, err = conn.Channel(); err != nil {
 		return nil, fmt.Errorf("open a channel: %w", err)
 	}
