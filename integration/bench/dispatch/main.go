@@ -86,7 +86,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		}
 	}
 	slices.Sort(ratios)
-	fmt.Fprintf(out, "%-32s%8.2f (%.2f .. %.2f)\n", "median", ratios[len(ratios)/2], ratios[0], ratios[len(ratios)-1])
+	fmt.Fprintf(out, "%-32s%8.2f (%.2f .. %.2f)\n", "median", (ratios[(len(ratios)-1)/2]+ratios[len(ratios)/2])/2, ratios[0], ratios[len(ratios)-1])
 	return nil
 }
 
