@@ -26,7 +26,7 @@ func withAdmin(config string) string {
 	return fmt.Sprintf("admin: {address: \"127.0.0.1:0\", token: %s}\n%s", adminToken, config)
 }
 
-var jobsAddress = regexp.MustCompile(`admin.*"address": ?"([^"]+)"`)
+var jobsAddress = regexp.MustCompile(`serving jobs, .*"address": ?"([^"]+)"`)
 
 // call asks the dispatcher's admin API, with its token, and reads the answer into into, unless that is nil.
 func (d *dispatcher) call(method, path, body string, into any) (code int, text string) {
