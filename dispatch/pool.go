@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -140,15 +141,26 @@ func (p *Pool) serve(ctx context.Context, s *session) error {
 			timer.Stop()
 			s.close()
 			return s.why
-		case _, is := <-s.cancelled:
-			if is { // what is missing is found out, or declared, by starting over
-				s.end(fmt.Errorf("a consumer of queue %q was cancelled by the broker, as it does when the queue is deleted", p.job.Queue))
-			}
-			s.cancelled = nil
+		case tag, is := <-s.cancelled:
+			p.cancelled(s, tag, is)
 		case <-p.changed:
 		case <-timer.C:
 		}
 		timer.Stop()
+	}
+}
+
+// cancelled notes that the broker has cancelled a consumer, or, if it is none, that it will not any more.
+func (p *Pool) cancelled(s *session, tag string, is bool) {
+	switch {
+	case !is:
+		s.cancelled = nil
+	case tag == s.due: // it is declared again, and nothing in hand is done twice for it
+		p.log.Warn("the broker cancelled a consumer, as it does when the queue is deleted; it is declared again", zap.String("queue", p.job.dueQueue()))
+		s.forget(p.job.dueQueue())
+		s.due, s.dueFor = "", 0
+	case slices.Contains(s.consumers, tag): // what is missing is found out, or declared, by starting over
+		s.end(fmt.Errorf("a consumer of queue %q was cancelled by the broker, as it does when the queue is deleted", p.job.Queue))
 	}
 }
 

@@ -188,3 +188,27 @@ func TestDispatchOrderLater(t *testing.T) {
 	p, _ = runPool(t, ordered, ask)
 	reach(t, p, "all done", func(st dispatch.Status) bool { return st.Done == 5 })
 }
+
+// TestDispatchDueDeleted: the due queue is deleted under a job. It is there again, and what is in hand is done once.
+func TestDispatchDueDeleted(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	name := e.name("mail")
+	release := make(chan struct{})
+	ask := &endpoint{do: func(context.Context, *target.Message) target.Outcome {
+		<-release
+		return outcome(target.Done, target.OK)
+	}}
+	p, _ := runPool(t, dispatchJob(e, name), ask)
+	ch := confirming(t, e.url)
+	for range 10 {
+		publish(t, ch, name+"_router", "", text("job"))
+	}
+	reach(t, p, "in hand", func(st dispatch.Status) bool { return st.InFlight == 2 })
+	_, err := ch.QueueDelete(name+".due", false, false, false)
+	require.NoError(t, err)
+	awaitConsumers(t, e, name+".due", 1)
+	close(release)
+	reach(t, p, "all done", func(st dispatch.Status) bool { return st.Done == 10 && st.Repeated == 0 })
+	require.EqualValues(t, 10, ask.all.Load(), "each once")
+}
