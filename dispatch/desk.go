@@ -49,6 +49,13 @@ func (d *Desk) DeadLetters(ctx context.Context, visit func(Letter) (Fate, error)
 	if err != nil {
 		return explain(err, "look for queue %q", d.job.deadQueue())
 	}
+	for try := 0; now.Messages == 0 && try < 5 && err == nil; try++ { // a quorum queue has back what was looked at a little later
+		time.Sleep(50 * time.Millisecond)
+		now, err = d.s.jobs.QueueDeclarePassive(d.job.deadQueue(), true, false, false, false, nil)
+	}
+	if err != nil {
+		return explain(err, "look for queue %q", d.job.deadQueue())
+	}
 	for range now.Messages {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)

@@ -245,9 +245,20 @@ func (p *Pool) finish(s *session) {
 	p.cut(context.Canceled)
 }
 
+// headerReturned is how often a quorum queue has had a job back. From RabbitMQ 4.0 on it drops one that it had back 20
+// times, of whatever kind; so one that was there so often as mayReturn goes by a queue of ours instead.
+const (
+	headerReturned = "x-delivery-count"
+	mayReturn      = 5
+)
+
 // giveBack returns jobs to their queues.
 func (p *Pool) giveBack(items []*item) {
 	for _, it := range append(items, p.atRest()...) {
+		if number(it.delivery.Headers, headerReturned) >= mayReturn && !p.job.Order.By() {
+			p.working.Go(func() { p.postpone(it, ShortestDelay) })
+			continue
+		}
 		_ = it.delivery.Nack(false, true) // where the session is gone they are back already
 		p.line.finish(it)
 	}
