@@ -62,6 +62,9 @@ func (d *Dispatcher) Apply(jobs []*Job) error {
 		if err != nil {
 			return err
 		}
+		if j := slices.IndexFunc(former, func(r *running) bool { return r != nil && r.called(job) }); j >= 0 {
+			r.inherit(former[j])
+		}
 		next[i] = r
 	}
 	former = slices.DeleteFunc(former, func(r *running) bool { return r == nil })
@@ -105,6 +108,25 @@ func (r *running) run() {
 	r.Run(r.ctx)
 	if c, ok := r.ask.(interface{ Close() }); ok {
 		c.Close()
+	}
+}
+
+// called reports whether a job is the one that runs, changed or not.
+func (r *running) called(job *Job) bool {
+	return r.job.Name == job.Name && r.job.Server.Name == job.Server.Name
+}
+
+// inherit has a job that has not begun go on with what was set live of the one that it replaces, as far as the
+// configuration says nothing new of that.
+func (r *running) inherit(former *running) {
+	former.mu.Lock()
+	paused, want := former.paused, former.want
+	former.mu.Unlock()
+	if r.job.Paused == former.job.Paused {
+		r.paused = paused
+	}
+	if r.job.Auto == nil && former.job.Auto == nil && r.configured == former.configured {
+		r.want = want
 	}
 }
 

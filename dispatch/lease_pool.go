@@ -72,13 +72,10 @@ func (p *Pool) executors() int {
 	return p.want
 }
 
-// queueOf is the queue of a consumer that the broker has cancelled.
-func (p *Pool) queueOf(s *session, tag string) string {
-	switch {
-	case strings.HasPrefix(tag, leaseTag):
+// queueOf is the queue of an executor's or a lease's consumer.
+func (p *Pool) queueOf(tag string) string {
+	if strings.HasPrefix(tag, leaseTag) {
 		return p.job.leaseQueue()
-	case tag == s.due:
-		return p.job.dueQueue()
 	}
 	return p.job.Queue
 }

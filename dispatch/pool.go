@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -145,16 +147,27 @@ func (p *Pool) serve(ctx context.Context, s *session) error {
 			s.close()
 			return s.why
 		case tag, is := <-s.cancelled:
-			if is { // what is missing is found out, or declared, by starting over
-				s.end(fmt.Errorf("a consumer of queue %q was cancelled by the broker, as it does when the queue is deleted", p.queueOf(s, tag)))
-			}
-			s.cancelled = nil
+			p.cancelled(s, tag, is)
 		case <-lessee.next.C:
 			lessee.look()
 		case <-p.changed:
 		case <-timer.C:
 		}
 		timer.Stop()
+	}
+}
+
+// cancelled notes that the broker has cancelled a consumer, or, if it is none, that it will not any more.
+func (p *Pool) cancelled(s *session, tag string, is bool) {
+	switch {
+	case !is:
+		s.cancelled = nil
+	case tag == s.due: // it is declared again, and nothing in hand is done twice for it
+		p.log.Warn("the broker cancelled a consumer, as it does when the queue is deleted; it is declared again", zap.String("queue", p.job.dueQueue()))
+		s.forget(p.job.dueQueue())
+		s.due, s.dueFor = "", 0
+	case slices.Contains(s.consumers, tag), strings.HasPrefix(tag, leaseTag): // what is missing is found out, or declared, by starting over
+		s.end(fmt.Errorf("a consumer of queue %q was cancelled by the broker, as it does when the queue is deleted", p.queueOf(tag)))
 	}
 }
 
@@ -240,9 +253,20 @@ func (p *Pool) finish(s *session) {
 	p.cut(context.Canceled)
 }
 
+// headerReturned is how often a quorum queue has had a job back. From RabbitMQ 4.0 on it drops one that it had back 20
+// times, of whatever kind; so one that was there so often as mayReturn goes by a queue of ours instead.
+const (
+	headerReturned = "x-delivery-count"
+	mayReturn      = 5
+)
+
 // giveBack returns jobs to their queues.
 func (p *Pool) giveBack(items []*item) {
 	for _, it := range append(items, p.atRest()...) {
+		if number(it.delivery.Headers, headerReturned) >= mayReturn && !p.job.Order.By() {
+			p.working.Go(func() { p.postpone(it, ShortestDelay) })
+			continue
+		}
 		_ = it.delivery.Nack(false, true) // where the session is gone they are back already
 		p.line.finish(it)
 	}

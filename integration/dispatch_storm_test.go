@@ -188,3 +188,55 @@ func TestDispatchOrderLater(t *testing.T) {
 	p, _ = runPool(t, ordered, ask)
 	reach(t, p, "all done", func(st dispatch.Status) bool { return st.Done == 5 })
 }
+
+// TestDispatchDueDeleted: the due queue is deleted under a job. It is there again, and what is in hand is done once.
+func TestDispatchDueDeleted(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	name := e.name("mail")
+	release := make(chan struct{})
+	ask := &endpoint{do: func(context.Context, *target.Message) target.Outcome {
+		<-release
+		return outcome(target.Done, target.OK)
+	}}
+	p, _ := runPool(t, dispatchJob(e, name), ask)
+	ch := confirming(t, e.url)
+	for range 10 {
+		publish(t, ch, name+"_router", "", text("job"))
+	}
+	reach(t, p, "in hand", func(st dispatch.Status) bool { return st.InFlight == 2 })
+	_, err := ch.QueueDelete(name+".due", false, false, false)
+	require.NoError(t, err)
+	awaitConsumers(t, e, name+".due", 1)
+	close(release)
+	reach(t, p, "all done", func(st dispatch.Status) bool { return st.Done == 10 && st.Repeated == 0 })
+	require.EqualValues(t, 10, ask.all.Load(), "each once")
+}
+
+// TestDispatchPausesQuorum: RabbitMQ 4.0 drops what a quorum queue has had back 20 times. Pauses do not use that up.
+func TestDispatchPausesQuorum(t *testing.T) {
+	t.Parallel()
+	e := newNodeEnv(t, rig.NodeOptions{Version: "4.0"})
+	ask := &endpoint{do: func(context.Context, *target.Message) target.Outcome { return outcome(target.Done, target.OK) }}
+	job := dispatchJob(e, "mail")
+	job.Prefetch = 20
+	job.Declare.Arguments = map[string]any{amqp.QueueTypeArg: amqp.QueueTypeQuorum}
+	release := make(chan struct{})
+	ask.do = func(context.Context, *target.Message) target.Outcome {
+		<-release
+		return outcome(target.Done, target.OK)
+	}
+	p, _ := runPool(t, job, ask)
+	ch := confirming(t, e.url)
+	for range 22 { // two are in hand
+		publish(t, ch, "mail_router", "", text("job"))
+	}
+	for range 25 {
+		reach(t, p, "received", func(st dispatch.Status) bool { return st.InFlight == 2 && st.Waiting > 0 })
+		p.Pause(true)
+		reach(t, p, "given back", func(st dispatch.Status) bool { return st.Executors == 0 && st.Waiting == 0 })
+		p.Pause(false)
+	}
+	close(release)
+	reach(t, p, "all done", func(st dispatch.Status) bool { return st.Done == 22 })
+}

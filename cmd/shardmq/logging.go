@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	standard "log"
 	"slices"
 	"strings"
 	"time"
@@ -47,7 +48,22 @@ func (c *logFlags) logger(a *app, cfg *config.Config) (*zap.Logger, error) {
 	if cfg.Log.Format != "" && format != cfg.Log.Format {
 		log.Info("flag overrides configuration file", zap.String("flag", "--log-format"), zap.String("file", cfg.Log.Format), zap.String("used", format))
 	}
+	standard.SetFlags(0)
+	standard.SetOutput(standardLog{log})
 	return log, nil
+}
+
+// standardLog writes what libraries log by the package log.
+type standardLog struct{ log *zap.Logger }
+
+// Write logs a line. net/http quotes what an endpoint sends unasked, which is not for the log: it may belong to an answer.
+func (s standardLog) Write(line []byte) (int, error) {
+	text := strings.TrimSpace(string(line))
+	if strings.HasPrefix(text, "Unsolicited response") {
+		text = "an endpoint sent something behind its answer; that connection is closed"
+	}
+	s.log.Warn(text)
+	return len(line), nil
 }
 
 func encoder(format string) zapcore.Encoder {
