@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/shardmq/shardmq/dispatch/target"
 )
@@ -53,6 +54,9 @@ func (j *job) checkMode(p *parser, at place) {
 	}
 }
 
+// consumerTimeout is RabbitMQ's default.
+const consumerTimeout = 30 * time.Minute
+
 // add checks a whole job and adds it to the settings.
 func (d *dispatching) add(p *parser, at place, j *job) {
 	j.together(p, at)
@@ -64,6 +68,13 @@ func (d *dispatching) add(p *parser, at place, j *job) {
 	d.addTarget(p, at, j)
 	if executors := max(j.Executors, 1); p.given(at, "prefetch") && j.Prefetch < executors {
 		p.warnAt(at.key("prefetch"), "is %d, less than the %d executors: each gets one job at a time all the same; give at least as many", j.Prefetch, executors)
+	}
+	const again = "is %s, and RabbitMQ waits 30m for an acknowledgement unless its consumer_timeout is raised: then the job comes again; raise that, or give at most 30m"
+	if j.Target.Timeout > consumerTimeout {
+		p.warnAt(p.orDefault(at, "timeout"), again, j.Target.Timeout)
+	}
+	if j.Order.By() && j.Retry.Most > consumerTimeout { // jobs in order are kept for their delay
+		p.warnAt(p.orDefault(at, "retry"), again, j.Retry.Most)
 	}
 	args := map[string]any(nil)
 	if j.Declare != nil {

@@ -49,7 +49,7 @@ func TestDispatchFile(t *testing.T) {
 			DropWhen:       target.Match{Statuses: []target.StatusRange{{From: 410, To: 410}}, Body: "gone"},
 			DeadLetterWhen: target.Match{Contains: "never"},
 		},
-		Retry:   dispatch.Retry{Attempts: 3, First: 100 * time.Millisecond, Most: 24 * time.Hour, RetryAfterMost: time.Hour, Then: dispatch.Drop},
+		Retry:   dispatch.Retry{Attempts: 3, First: 100 * time.Millisecond, Most: 30 * time.Minute, RetryAfterMost: time.Hour, Then: dispatch.Drop},
 		Breaker: dispatch.Breaker{Failures: 0, Open: time.Minute},
 	}, d.Jobs[0])
 
@@ -227,8 +227,12 @@ dispatch:
     - {name: y, server: b, queue: x}
     - {name: x, server: c}
     - {name: z, server: c, target: {tls: {verify: false}}}
+    - {name: s, server: c, timeout: 31m}
+    - {name: o, server: c, order: routing-key, retry: {backoff: [1s, 45m]}}
 `)
-	require.Len(t, c.Warnings, 3)
+	require.Len(t, c.Warnings, 5)
+	require.Contains(t, c.Warnings[3].String(), "f.yaml:10: dispatch.jobs[4].timeout: is 31m0s, and RabbitMQ waits 30m for an acknowledgement")
+	require.Contains(t, c.Warnings[4].String(), "f.yaml:11: dispatch.jobs[5].retry: is 45m0s, and RabbitMQ waits 30m")
 	require.Equal(t, "f.yaml:6: dispatch.jobs[0].prefetch: is 4, less than the 5 executors: each gets one job at a time all the same; give at least as many", c.Warnings[0].String())
 	require.Contains(t, c.Warnings[1].String(), `f.yaml:7: dispatch.jobs[1].name: takes from queue "x", as the job on line 6 does`)
 	require.Contains(t, c.Warnings[2].String(), "f.yaml:9: dispatch.jobs[3].target.tls.verify: is false")

@@ -233,17 +233,19 @@ func (p *Pool) finish(s *session) {
 	p.mu.Lock()
 	p.stopping = true
 	p.mu.Unlock()
-	if s != nil {
-		s.cancelAll(p.log)
-		p.consumers.Store(0)
-	}
-	p.giveBack(p.line.close())
 	over := time.AfterFunc(p.drain, func() {
 		p.cut(errDrained)
 		if s != nil {
 			s.stopPublishing((*connection).hangUp)
 		}
 	})
+	if s != nil {
+		late := time.AfterFunc(p.drain+closeTimeout, s.conn.hangUp) // the broker says nothing at all
+		defer late.Stop()
+		s.cancelAll(p.log)
+		p.consumers.Store(0)
+	}
+	p.giveBack(p.line.close())
 	p.working.Wait()
 	over.Stop()
 	p.giveBack(p.atRest()) // put to rest meanwhile
