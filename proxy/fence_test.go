@@ -38,16 +38,16 @@ func TestFence(t *testing.T) {
 	requireSharded(brokerB, publish(1, testExchange, nil))
 	expect(brokerC, &frames.BasicPublish{})
 	done := r.fence(t.Context())
-	expect(brokerA, &frames.BasicQos{})
-	expect(brokerB, &frames.BasicQos{})
-	brokerA.send(1, &frames.BasicQosOk{})
+	expect(brokerA, &frames.ChannelFlow{})
+	expect(brokerB, &frames.ChannelFlow{})
+	brokerA.send(1, &frames.ChannelFlowOk{Active: true})
 	roundTrip(a, brokerA)
 	select {
 	case err := <-done:
 		t.Fatal("one of two channels is through", err)
 	default:
 	}
-	brokerB.send(1, &frames.BasicQosOk{})
+	brokerB.send(1, &frames.ChannelFlowOk{Active: true})
 	require.NoError(t, <-done)
 	require.NoError(t, <-r.fence(t.Context()), "nothing is on its way any more")
 }
@@ -60,7 +60,7 @@ func TestFenceEnds(t *testing.T) {
 	requireSharded(broker, publish(1, testExchange, nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := r.fence(ctx)
-	expect(broker, &frames.BasicQos{})
+	expect(broker, &frames.ChannelFlow{})
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
 	done = r.fence(t.Context())
