@@ -1,11 +1,9 @@
 package config
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 
-	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/dispatch/target"
 )
 
@@ -63,37 +61,13 @@ func (d *dispatching) auth(dst *target.Auth) object {
 
 // endpointTLS is how endpoints with https:// are reached.
 func (d *dispatching) endpointTLS(dst *target.TLS) object {
-	o := &target.TLS{MinVersion: tls.VersionTLS12}
-	verify := true
-	return object{
-		fields: []field{
-			{"ca", "whom the system trusts", pemFile("the path of a PEM file with CA certificates", &o.CA)},
-			{"cert", "", pemFile("the path of a PEM file with a certificate", &o.Cert)},
-			{"key", "", pemFile("the path of a PEM file with the certificate's key", &o.Key)},
-			{"server-name", "the host of the url", filled("a host name, as it is in the endpoint's certificate", &o.ServerName)},
-			{"verify", "true", truth(&verify)},
-			{"min-version", "1.2", tlsVersion(&o.MinVersion)},
-		},
-		done: func(p *parser, at place) {
-			o.NoVerify = !verify
-			if p.given(at, "cert") != p.given(at, "key") {
-				p.fault(at, "has only one of cert and key; give both, or neither to show no certificate")
-				o.Cert, o.Key = "", ""
-			}
-			if o.NoVerify {
-				p.warnAt(at.key("verify"), "is false: whoever answers at the endpoint's address is believed, and is told jobs and passwords; give ca instead")
-				if p.given(at, "ca") {
-					p.faultAt(at.key("ca"), "has no effect while verify is false; leave one of the two out")
-				}
-			}
-			d.file(p, &o.CA, &o.Cert, &o.Key)
-			if p.files {
-				_, found := certs.LoadClient(*o)
-				p.certificates(at, found)
-			}
-			*dst = *o
-		},
-	}
+	o := &target.TLS{}
+	shared := clientTLS(o, field{"server-name", "the host of the url", filled("a host name, as it is in the endpoint's certificate", &o.ServerName)},
+		"the endpoint's address is believed, and is told jobs and passwords", d.file)
+	return object{fields: shared.fields, done: func(p *parser, at place) {
+		shared.done(p, at)
+		*dst = *o // as a whole: nothing of the defaults' is left
+	}}
 }
 
 func request(j *job) object {

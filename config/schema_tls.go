@@ -41,38 +41,51 @@ func listenerTLS(dst **certs.ServerOptions) object {
 
 // upstreamTLS is how the proxy connects to nodes with TLS.
 func upstreamTLS(dst **certs.ClientOptions, all *[]Identity) object {
-	o := &certs.ClientOptions{MinVersion: tls.VersionTLS12}
+	o := &certs.ClientOptions{}
+	shared := clientTLS(o, field{"server-name", "the host of the node's address", serverName(&o.ServerName)},
+		"a node's address is believed, and is told passwords", (*parser).resolvePaths)
+	return object{
+		fields: append(shared.fields, field{"identities", "none", identities(all)}),
+		done: func(p *parser, at place) {
+			*dst = o
+			shared.done(p, at)
+			for i := range *all {
+				(*all)[i].complete(*o)
+			}
+		},
+	}
+}
+
+// clientTLS is how somebody is connected to who has a certificate. risk completes "whoever answers at ..."; resolve makes
+// paths complete.
+func clientTLS(o *certs.ClientOptions, name field, risk string, resolve func(*parser, ...*string)) object {
+	o.MinVersion = tls.VersionTLS12
 	verify := true
 	return object{
 		fields: []field{
 			{"ca", "whom the system trusts", pemFile("the path of a PEM file with CA certificates", &o.CA)},
 			{"cert", "", pemFile("the path of a PEM file with a certificate", &o.Cert)},
 			{"key", "", pemFile("the path of a PEM file with the certificate's key", &o.Key)},
-			{"server-name", "the host of the node's address", serverName(&o.ServerName)},
+			name,
 			{"verify", "true", truth(&verify)},
 			{"min-version", "1.2", tlsVersion(&o.MinVersion)},
-			{"identities", "none", identities(all)},
 		},
 		done: func(p *parser, at place) {
-			*dst = o
 			o.NoVerify = !verify
 			if p.given(at, "cert") != p.given(at, "key") {
 				p.fault(at, "has only one of cert and key; give both, or neither to show no certificate")
 				o.Cert, o.Key = "", ""
 			}
 			if o.NoVerify {
-				p.warnAt(at.key("verify"), "is false: whoever answers at a node's address is believed, and is told passwords; give ca instead")
+				p.warnAt(at.key("verify"), "is false: whoever answers at %s; give ca instead", risk)
 				if p.given(at, "ca") {
 					p.faultAt(at.key("ca"), "has no effect while verify is false; leave one of the two out")
 				}
 			}
-			p.resolvePaths(&o.CA, &o.Cert, &o.Key)
+			resolve(p, &o.CA, &o.Cert, &o.Key)
 			if p.files {
 				_, found := certs.LoadClient(*o)
 				p.certificates(at, found)
-			}
-			for i := range *all {
-				(*all)[i].complete(*o)
 			}
 		},
 	}
