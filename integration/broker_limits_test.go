@@ -72,7 +72,9 @@ func TestBrokerShutdown(t *testing.T) {
 		}
 		require.NoError(t, e.broker.Shutdown())
 		for name, end := range ends {
-			require.Equal(t, amqp.ConnectionForced, closed(t, end).Code, name)
+			said := closed(t, end)
+			require.Equal(t, amqp.ConnectionForced, said.Code, name)
+			require.Contains(t, said.Reason, "CONNECTION_FORCED - ", name)
 		}
 	})
 }
