@@ -69,7 +69,8 @@ func TestCoverageProxyKilled(t *testing.T) {
 	l := newLedger()
 	c := f.crowd(l, 7)
 	for i := range 6 {
-		c.join(i%3, 20, &windowed{size: 5})
+		// Each share of the prefetch is larger than the window: none of them is ever full, so none is lent (decision 5).
+		c.join(i%3, 200, &windowed{size: 5})
 	}
 	w.await("6 consumers on 8 shards", even(6))
 	w.wanted.Store(true)
