@@ -11,6 +11,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/shardmq/shardmq/config/amqpopen"
 	"github.com/shardmq/shardmq/shards/control"
 	"github.com/shardmq/shardmq/shards/coordination"
 )
@@ -147,13 +148,12 @@ func (l *Listener) connectTo(ctx context.Context, address string) (*amqp.Connect
 	}
 	stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
 	defer stop()
-	conn, err := amqp.Open(socket, amqp.Config{
+	conn, err := amqpopen.Open(socket, amqp.Config{
 		SASL:  []amqp.Authentication{&amqp.PlainAuth{Username: l.Username, Password: l.Password}},
 		Vhost: l.Vhost, Heartbeat: connectTimeout, Locale: "en_US",
 		Properties: amqp.Table{"product": "shardmq", "connection_name": "shardmq shards"},
 	})
 	if err != nil {
-		_ = socket.Close()
 		return nil, control.Plain(err)
 	}
 	return conn, nil

@@ -59,15 +59,16 @@ var rules = []rule{
 			"hash/maphash":        "placement must be the same in every process",
 		},
 	},
-	{folder: "shards/control", inside: []string{"shards", "frames"}},
+	{folder: "shards/control", inside: []string{"shards", "frames", "config/amqpopen"}},
 	{folder: "shards/discovery", inside: []string{"shards"}},
 	{
-		folder: "config", except: []string{"config/certs", "config/secret"},
+		folder: "config", except: []string{"config/amqpopen", "config/certs", "config/secret"},
 		inside: []string{"config", "shards", "dispatch"},
 		deny: map[string]string{
 			"gopkg.in/yaml.v3": "archived: use go.yaml.in/yaml/v3",
 		},
 	},
+	{folder: "config/amqpopen", inside: []string{}}, // and amqp091-go
 	{
 		folder: "config/certs", inside: []string{"config/certs"},
 		deny: map[string]string{"*": "config/certs uses the standard library only: every layer may use it"},
@@ -76,8 +77,8 @@ var rules = []rule{
 		folder: "config/secret", inside: []string{},
 		deny: map[string]string{"*": "config/secret uses the standard library only: every layer may use it"},
 	},
-	{folder: "dispatch", inside: []string{"dispatch", "config/certs", "config/secret"}},
-	{folder: "admin", inside: []string{"admin", "dispatch", "config/secret", "shards", "frames"}},
+	{folder: "dispatch", inside: []string{"dispatch", "config/amqpopen", "config/certs", "config/secret"}},
+	{folder: "admin", inside: []string{"admin", "dispatch", "config/amqpopen", "config/secret", "shards", "frames"}},
 	{
 		folder: "proxy",
 		inside: []string{"proxy", "admin", "router", "config/certs", "config/secret", "shards", "frames"},

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/shardmq/shardmq/config/amqpopen"
 )
 
 // account is where, and as whom, a connection logs in.
@@ -27,8 +29,8 @@ func (l *login) Response() string {
 	return l.PlainAuth.Response()
 }
 
-// handshake opens an AMQP connection over a socket, which stays the caller's if
-// it fails. name is what the broker's own tools show.
+// handshake opens an AMQP connection over a socket, which is closed if it
+// fails. name is what the broker's own tools show.
 //
 // A broker that is heard no more is noticed by its silence. amqp091-go waits for
 // one and a half heartbeat intervals after any frame, while RabbitMQ sends one at
@@ -39,7 +41,7 @@ func (a account) handshake(socket net.Conn, name string, channels int) (*amqp.Co
 		"product":         "shardmq",
 		"connection_name": name,
 	}
-	conn, err := amqp.Open(socket, amqp.Config{
+	conn, err := amqpopen.Open(socket, amqp.Config{
 		SASL: []amqp.Authentication{&login{
 			PlainAuth:  amqp.PlainAuth{Username: a.username, Password: a.password},
 			properties: properties,

@@ -60,7 +60,6 @@ func (c *Client) open(ctx context.Context) (l *link, stop func() bool, err error
 		return l, stop, nil
 	}
 	stop()
-	_ = socket.Close()
 	return nil, nil, c.whyNot(ctx, err)
 }
 

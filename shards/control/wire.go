@@ -68,7 +68,6 @@ func (t *Transport) dial(ctx context.Context, node NodeAddress, name string) (w 
 	conn, err := t.account.handshake(dutiful{socket}, name, 2000)
 	if err != nil {
 		stop()
-		_ = socket.Close()
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, nil, unreachable(node.Address, cause)
 		}
