@@ -7,31 +7,17 @@ import (
 	"sync"
 
 	"github.com/shardmq/shardmq/frames"
+	"github.com/shardmq/shardmq/router"
 )
 
 // batch is the octets of one decided read, in the order in which they go out.
 type batch struct {
-	parts []part
+	router.Parts
 	heads []byte // ends and heads of frames that are cut
 	vec   [][]byte
 	bufs  net.Buffers
 	spare []byte // lent to the router for its octets
 }
-
-// part is a run of octets.
-type part struct {
-	from       source
-	start, end int
-}
-
-// source is where a part's octets are.
-type source uint8
-
-const (
-	fromRead   source = iota // the read buffer
-	fromRouter               // the router's own octets
-	fromHeads                // batch.heads
-)
 
 // spareLimit is how large a buffer for the router's octets may be and still be kept.
 const spareLimit = 4 * largeBuffer
@@ -46,19 +32,9 @@ func (b *batch) putBack(own []byte) {
 	if cap(own) > 0 && cap(own) <= spareLimit {
 		b.spare = own[:0]
 	}
-	b.parts, b.heads = b.parts[:0], b.heads[:0]
+	b.Reset()
+	b.heads = b.heads[:0]
 	batches.Put(b)
-}
-
-func (b *batch) add(from source, start, end int) {
-	if start == end {
-		return
-	}
-	if n := len(b.parts); n > 0 && b.parts[n-1].from == from && b.parts[n-1].end == start {
-		b.parts[n-1].end = end
-		return
-	}
-	b.parts = append(b.parts, part{from, start, end})
 }
 
 // addHead adds the head of a body frame, behind the end of the one before it if end is set.
@@ -70,18 +46,18 @@ func (b *batch) addHead(end bool, channel uint16, size uint32) {
 	b.heads = append(b.heads, frames.TypeBody)
 	b.heads = binary.BigEndian.AppendUint16(b.heads, channel)
 	b.heads = binary.BigEndian.AppendUint32(b.heads, size)
-	b.add(fromHeads, start, len(b.heads))
+	b.Add(router.FromHeads, start, len(b.heads))
 }
 
 // write sends the parts with as few system calls as the kernel allows, without copying any.
 func (b *batch) write(w io.Writer, read, own []byte) (int64, error) {
-	if len(b.parts) == 0 {
+	if len(b.List) == 0 {
 		return 0, nil
 	}
-	sources := [...][]byte{fromRead: read, fromRouter: own, fromHeads: b.heads}
+	sources := [...][]byte{router.FromRead: read, router.FromOwn: own, router.FromHeads: b.heads}
 	b.vec = b.vec[:0]
-	for _, p := range b.parts {
-		b.vec = append(b.vec, sources[p.from][p.start:p.end])
+	for _, p := range b.List {
+		b.vec = append(b.vec, sources[p.From][p.Start:p.End])
 	}
 	defer clear(b.vec)
 	if len(b.vec) == 1 {

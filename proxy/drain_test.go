@@ -153,7 +153,7 @@ func TestPanicEndsOneSession(t *testing.T) {
 	}
 	entries := r.logs.FilterMessage("panic in session").All()
 	require.Len(t, entries, 1)
-	require.Contains(t, string(entries[0].ContextMap()["stack"].(string)), "ClientFrame")
+	require.Contains(t, string(entries[0].ContextMap()["stack"].(string)), "router.(*Conn).ClientRun")
 	require.Contains(t, r.cause(), "panic")
 	roundTrip(other, otherBroker)
 	require.EqualValues(t, 1, r.srv.upstreams()[0].clients.Load())

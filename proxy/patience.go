@@ -31,7 +31,7 @@ type patience struct {
 // outOf reports whether nothing but the broker's part is missing, its answers or the rest of a frame, and it has done nothing about that for
 // heldWait: not whether it has done all of it, for a broker may be slow. mu is held.
 func (s *session) outOf(p *patience) bool {
-	now, heard := time.Now(), [2]uint64{s.answers, 0}
+	now, heard := time.Now(), [2]uint64{s.rt.Answers(), 0}
 	owes := s.rt.Stuck()
 	if beats := s.life.broker.n.Load(); s.down.inside && beats%2 == 0 {
 		owes, heard[1] = true, beats

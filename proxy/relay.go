@@ -21,15 +21,15 @@ type relay struct {
 	out  *outlet
 	from *pulse // of the peer that is read
 
-	frameMax func() uint32 // for frames that come in; session.mu held
-	pieceMax func() uint32 // for body frames that go out, 0: as they came; session.mu held
+	frameMax func() uint32                                 // for frames that come in; session.mu held
+	pieceMax func() uint32                                 // for body frames that go out, 0: as they came; session.mu held
+	messages func(b []byte, out *router.Parts, at int) int // whole ones that need no more than a look
 	frame    func(frames.Frame) router.Verdict
 	body     func(frames.Head) router.Verdict
 	sent     func(channel uint16)
 	holds    func(channel uint16) bool // nil: never
 
 	batch *batch // while a read is dealt with
-	own   int    // how many of the router's octets are in the batch
 	need  int    // octets of the frame at the front of the buffer, when it must be whole
 
 	// The body frame that is being streamed.
@@ -90,7 +90,6 @@ func (d *relay) plan(data []byte) (n int, mine []byte, dead bool, err error) {
 	}
 	defer s.mu.Unlock() // the router may panic
 	s.rt.Fresh()
-	d.own = 0
 	if d.left == 0 {
 		d.addOwn() // else they wait for the frame's end
 	}
@@ -99,7 +98,7 @@ func (d *relay) plan(data []byte) (n int, mine []byte, dead bool, err error) {
 		d.batch.spare = nil
 	}
 	n, err = d.decide(data)
-	if d.own > 0 || d.out.size() == 0 {
+	if d.batch.HasOwn() || d.out.size() == 0 {
 		mine = d.out.take(nil)
 	}
 	s.after(d.out)
@@ -142,6 +141,10 @@ func (d *relay) decide(data []byte) (int, error) {
 			}
 			continue
 		}
+		if n := d.messages(rest, &d.batch.Parts, pos); n > 0 {
+			pos += n
+			continue
+		}
 		if len(rest) < frames.HeadSize {
 			break
 		}
@@ -168,7 +171,7 @@ func (d *relay) decide(data []byte) (int, error) {
 			return pos, err
 		}
 		if d.frame(f) == router.Forward {
-			d.batch.add(fromRead, pos, pos+len(f))
+			d.batch.Add(router.FromRead, pos, pos+len(f))
 		}
 		pos += len(f)
 		d.addOwn()
@@ -190,11 +193,7 @@ func quoted(h frames.Head, most uint32, have int) int {
 }
 
 // addOwn puts the router's octets that are not in the batch yet into it, at this place.
-func (d *relay) addOwn() {
-	now := d.out.size()
-	d.batch.add(fromRouter, d.own, now)
-	d.own = now
-}
+func (d *relay) addOwn() { d.batch.AddOwn(d.out.size()) }
 
 // startBody begins to stream a body frame and returns how many octets of its head are dealt with.
 func (d *relay) startBody(h frames.Head, pos int) int {
@@ -209,7 +208,7 @@ func (d *relay) startBody(h frames.Head, pos int) int {
 		d.piece = uint64(most - frames.Overhead)
 		d.batch.addHead(false, h.Channel, uint32(d.piece))
 	default:
-		d.batch.add(fromRead, pos, pos+frames.HeadSize)
+		d.batch.Add(router.FromRead, pos, pos+frames.HeadSize)
 	}
 	return frames.HeadSize
 }
@@ -222,7 +221,7 @@ func (d *relay) stream(rest []byte, pos int) (int, error) {
 	}
 	if uint64(n) == d.left && rest[n-1] != frames.End {
 		if !d.drop && d.out == &d.s.up {
-			d.batch.add(fromRead, pos, pos+n) // for the broker to refuse
+			d.batch.Add(router.FromRead, pos, pos+n) // for the broker to refuse
 		}
 		return n, frames.WrongEnd(frames.TypeBody, d.size, append(d.first, rest[:n-1]...), rest[n-1]) // left stays above 0: the frame has no end
 	}
@@ -230,7 +229,7 @@ func (d *relay) stream(rest []byte, pos int) (int, error) {
 		d.first = append(d.first, rest[:min(n, shown)]...)
 	}
 	if !d.drop {
-		d.batch.add(fromRead, pos, pos+n)
+		d.batch.Add(router.FromRead, pos, pos+n)
 	}
 	d.left -= uint64(n)
 	if d.piece > 0 {

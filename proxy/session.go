@@ -60,8 +60,7 @@ type session struct {
 	in       *reader  // of broker; the broker's relay owns it
 	node     *node
 	up, down outlet
-	waiting  bool   // the client's relay waits for held input
-	answers  uint64 // methods of the broker's on channels, deliveries left out
+	waiting  bool // the client's relay waits for held input
 	ticking  bool
 	turning  bool
 	lending  bool
@@ -139,13 +138,18 @@ func (s *session) guard() {
 func (s *session) clientRelay() *relay {
 	return &relay{s: s, in: newReader(s.client), out: &s.up, from: &s.life.client,
 		frameMax: s.clientFrameMax, pieceMax: func() uint32 { return 0 },
-		frame: s.rt.ClientFrame, body: s.rt.ClientBody, sent: s.rt.ClientSent, holds: s.rt.ClientHolds}
+		messages: s.clientRun, frame: s.rt.ClientFrame, body: s.rt.ClientBody, sent: s.rt.ClientSent, holds: s.rt.ClientHolds}
 }
 
 func (s *session) brokerRelay() *relay {
 	return &relay{s: s, in: s.in, out: &s.down, from: &s.life.broker,
 		frameMax: func() uint32 { return 0 }, pieceMax: s.rt.ClientFrameMax,
-		frame: s.brokerFrame, body: s.rt.BrokerBody, sent: s.rt.BrokerSent}
+		messages: s.rt.BrokerRun, frame: s.brokerFrame, body: s.rt.BrokerBody, sent: s.rt.BrokerSent}
+}
+
+// clientRun is the router's ClientRun.
+func (s *session) clientRun(b []byte, out *router.Parts, at int) int {
+	return s.rt.ClientRun(b, s.clientFrameMax(), out, at)
 }
 
 // clientFrameMax is the largest frame the client may send, 0 for any.
@@ -162,9 +166,6 @@ func (s *session) clientFrameMax() uint32 {
 
 // brokerFrame is the router's BrokerFrame; a connection.close is why the session ends.
 func (s *session) brokerFrame(f frames.Frame) router.Verdict {
-	if f.Channel() != 0 && f.Type() == frames.TypeMethod && f.Method() != frames.BasicDeliverID {
-		s.answers++
-	}
 	if f.Channel() == 0 && f.Method() == frames.ConnectionCloseID && !s.rt.Closing() {
 		var m frames.ConnectionClose
 		if m.Decode(f.Args()) == nil {

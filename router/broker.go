@@ -52,6 +52,9 @@ func (c *Conn) BrokerFrame(f frames.Frame) Verdict {
 		}
 		return c.brokerControl(f)
 	}
+	if f.Type() == frames.TypeMethod && f.Method() != frames.BasicDeliverID {
+		c.answers++
+	}
 	if c.state == connClosingProxy || c.state == connClosed {
 		return Drop
 	}
@@ -131,17 +134,23 @@ func (c *Conn) deliver(ch *channel, f frames.Frame) Verdict {
 	if a == nil {
 		return Forward
 	}
+	c.delivered(ch, a, d)
+	c.down = frames.AppendDeliverWithTag(c.down, f, a.of.tag)
+	return Drop
+}
+
+// delivered counts a delivery of an attachment.
+func (c *Conn) delivered(ch *channel, a *attachment, d frames.Deliver) {
 	if !d.Redelivered && len(d.Exchange) > 0 { // through the default exchange shards come in turns
 		a.of.x.Delivered(a.queue, d.RoutingKey)
 	}
-	if !a.of.consume.NoAck {
-		ch.given(d.DeliveryTag, a)
-		if a.unacked == a.limit {
-			c.filled(a)
-		}
+	if a.of.consume.NoAck {
+		return
 	}
-	c.down = frames.AppendDeliverWithTag(c.down, f, a.of.tag)
-	return Drop
+	ch.given(d.DeliveryTag, a)
+	if a.unacked == a.limit {
+		c.filled(a)
+	}
 }
 
 // gotContent begins the content behind a get-ok.

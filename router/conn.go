@@ -102,6 +102,7 @@ type Conn struct {
 	rotating  int // consumers that have fewer attachments than shards
 	lenders   int // consumers that may help out on others' shards
 	looks     map[*shards.Exchange]*looked
+	answers   uint64 // methods of the broker's on channels, deliveries left out
 	typeLost  bool   // reported
 	cut       bool   // the connection to the broker was lost
 	scratch   []byte // for the text of a number that is hashed
@@ -181,6 +182,9 @@ func (c *Conn) TakeDown(spare []byte) []byte {
 	c.down = spare[:0]
 	return b
 }
+
+// Answers is how many methods, other than deliveries, the broker has sent on channels.
+func (c *Conn) Answers() uint64 { return c.answers }
 
 // TakeAsks hands over the questions asked since the last call.
 func (c *Conn) TakeAsks() []Ask {

@@ -184,15 +184,21 @@ func (w *world) drain() {
 	}
 }
 
-// clientFrame has the router read the next frame of the client's; false when there is none.
+// readMost is how many frames are read at once at the most.
+const readMost = 8
+
+// clientFrame has the router read the next frames of the client's; false when there is none.
 func (w *world) clientFrame() bool {
 	if len(w.client.out) == 0 {
 		return false
 	}
-	f := w.client.out[0]
-	w.client.out = w.client.out[1:]
-	w.log("client ", f)
-	w.rig.client(f)
+	n := 1 + w.pick(min(len(w.client.out), readMost))
+	read := w.client.out[:n]
+	w.client.out = w.client.out[n:]
+	for _, f := range read {
+		w.log("client ", f)
+	}
+	w.clientRead(read...)
 	return true
 }
 
@@ -210,10 +216,13 @@ func (w *world) serverOut() bool {
 	if len(w.server.out) == 0 {
 		return false
 	}
-	f := w.server.out[0]
-	w.server.out = w.server.out[1:]
-	w.log("broker ", f)
-	w.broker(f)
+	n := 1 + w.pick(min(len(w.server.out), readMost))
+	read := w.server.out[:n]
+	w.server.out = w.server.out[n:]
+	for _, f := range read {
+		w.log("broker ", f)
+	}
+	w.brokerRead(read...)
 	return true
 }
 

@@ -35,11 +35,7 @@ func (c *Conn) route(ch *channel, f frames.Frame, p frames.Publish) Verdict {
 		}
 		return Forward
 	}
-	if !bytes.Equal(p.Exchange, c.lastName) {
-		c.lastRoute = c.dir.Lookup(p.Exchange)
-		c.lastName = append(c.lastName[:0], p.Exchange...)
-	}
-	r := c.lastRoute
+	r := c.routeOf(p.Exchange)
 	if r == nil {
 		return Forward
 	}
@@ -57,6 +53,30 @@ func (c *Conn) route(ch *channel, f frames.Frame, p frames.Publish) Verdict {
 		}
 	}
 	return Forward
+}
+
+// routeOf looks an exchange's name up, which most often is that of the publish before.
+func (c *Conn) routeOf(exchange []byte) *shards.Route {
+	if !bytes.Equal(exchange, c.lastName) {
+		c.lastRoute = c.dir.Lookup(exchange)
+		c.lastName = append(c.lastName[:0], exchange...)
+	}
+	return c.lastRoute
+}
+
+// plainKey is the shard key of a sharded exchange for a routing key where nothing stands in its way; ok is false when shard has to see to it.
+func (ch *channel) plainKey(x *shards.Exchange, key []byte) (shardKey string, ok bool) {
+	st := x.State()
+	if st.Mode != shards.Sharded || st.Paused {
+		return "", st.Mode == shards.Plain
+	}
+	p := x.Policy()
+	words := shards.Words(key)
+	if st.Words&(1<<(words-1)) == 0 || p.HashNeed() != shards.NeedNothing {
+		return "", false
+	}
+	ch.writes(p)
+	return st.Set.Key(st.Place(p.HashKey(key)), words), true
 }
 
 // shard adds the shard key of one sharded exchange for the routing key.
