@@ -2,6 +2,20 @@ package frames
 
 import "encoding/binary"
 
+// A message as a publisher or a broker sends it most often, method, header and body frames one behind the other, can be looked at as a whole.
+
+// Message is where the parts of a whole message lie: offsets from its start.
+type Message struct {
+	Exchange int // the length octet of the exchange's name
+	Key      int // the length octet of the routing key
+	Header   int // the header frame
+	Body     int // the body frames
+	End      int // what follows on the message
+}
+
+// argsAt is where a method frame's arguments begin: behind head and id.
+const argsAt = HeadSize + 4
+
 // leadSize is the size of what lead reads: a frame's head and the first octet behind it. No frame is shorter.
 const leadSize = HeadSize + 1
 
@@ -11,38 +25,178 @@ func lead(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
 // leadOf is what lead(b)>>40 is for frames of that type on that channel.
 func leadOf(kind byte, channel uint16) uint64 { return uint64(kind)<<16 | uint64(channel) }
 
-// ScanContent finds the content of class basic at the start of b, a header frame and all its body frames, on that channel. header is the header
-// frame, n how many octets they all are. ok is false when they are not all there, or when anything about them is not as it should be: a
-// caller then looks at them one by one and finds out. No payload may have more than most octets; 0: no limit. Both borrow b. No allocation.
-func ScanContent(b []byte, channel uint16, most uint32) (header Frame, n int, ok bool) {
-	if len(b) < Overhead+minContent {
-		return nil, 0, false
+// ScanPublish finds the parts of the message at the start of b, which must be a basic.publish by its id. ok is false when it is not all there, or when
+// anything about its frames is not as it should be: looked at one by one, they tell. No payload may have more than most octets; 0: no
+// limit. No allocation.
+func ScanPublish(b []byte, most uint32) (m Message, ok bool) {
+	const exchange = argsAt + 2 // behind the ticket
+	if len(b) <= exchange {
+		return m, false
 	}
-	head := lead(b)
-	size := uint32(head >> 8)
+	key := exchange + 1 + int(b[exchange])
+	if key >= len(b) {
+		return m, false
+	}
+	const bits = 1
+	return scanMessage(b, exchange, key, key+1+int(b[key])+bits, most)
+}
+
+// ScanDelivery is ScanPublish for a basic.deliver. The limit is that of its body frames and of its header frame.
+func ScanDelivery(b []byte, most uint32) (m Message, ok bool) {
+	if len(b) <= argsAt {
+		return m, false
+	}
+	const tagAndBits = 8 + 1
+	exchange := argsAt + 1 + int(b[argsAt]) + tagAndBits
+	if exchange >= len(b) {
+		return m, false
+	}
+	key := exchange + 1 + int(b[exchange])
+	if key >= len(b) {
+		return m, false
+	}
+	return scanMessage(b, exchange, key, key+1+int(b[key]), most)
+}
+
+// scanMessage finds the rest of a message whose method frame has its end octet at end.
+func scanMessage(b []byte, exchange, key, end int, most uint32) (m Message, ok bool) {
+	if len(b) < end+1+Overhead+minContent || b[end] != End {
+		return m, false
+	}
+	method, header := lead(b), lead(b[end+1:])
+	size := uint32(header >> 8)
+	if uint64(uint32(method>>8)) != uint64(end-HeadSize) || header>>40 != method>>40+leadOf(TypeHeader-TypeMethod, 0) || size < minContent {
+		return m, false
+	}
+	m = Message{Exchange: exchange, Key: key, Header: end + 1, Body: end + 1 + int(size) + Overhead}
 	// Sizes are above 0, so with most at 0 the subtraction makes a limit that nothing exceeds.
-	if head>>40 != leadOf(TypeHeader, channel) || size < minContent || size-1 > most-1 || uint64(size)+Overhead > uint64(len(b)) {
-		return nil, 0, false
+	if max(uint32(end-HeadSize), size)-1 > most-1 || uint64(size)+Overhead > uint64(len(b)-m.Header) || b[m.Body-1] != End {
+		return m, false
 	}
-	n = int(size) + Overhead
-	if b[n-1] != End {
-		return nil, 0, false
-	}
-	header = Frame(b[:n:n])
-	want := leadOf(TypeBody, channel)
-	for left := binary.BigEndian.Uint64(b[HeadSize+4:]); left > 0; {
-		rest := b[n:]
+	body := method>>40 + leadOf(TypeBody-TypeMethod, 0)
+	m.End = m.Body
+	for left := binary.BigEndian.Uint64(b[m.Header+HeadSize+4:]); left > 0; {
+		rest := b[m.End:]
 		if len(rest) < leadSize {
-			return nil, 0, false
+			return m, false
 		}
-		head = lead(rest)
-		size = uint32(head >> 8)
+		head := lead(rest)
+		size := uint32(head >> 8)
 		whole := uint64(size) + Overhead
-		if head>>40 != want || size-1 > most-1 || uint64(size) > left || whole > uint64(len(rest)) || rest[whole-1] != End {
-			return nil, 0, false
+		if head>>40 != body || size-1 > most-1 || uint64(size) > left || whole > uint64(len(rest)) || rest[whole-1] != End {
+			return m, false
 		}
 		left -= uint64(size)
-		n += int(whole)
+		m.End += int(whole)
 	}
-	return header, n, true
+	return m, true
+}
+
+// Shape is what a message has in common with others that differ from it in nothing but contents: octets behind a prefix, delivery tags, names of the same
+// length, properties and bodies of the same size. To see that the next message has the shape of the last takes loads that do not wait for one
+// another, as those do that find each frame by the length of the one before it.
+type Shape struct {
+	Message
+	prefix                     []byte // the first octets of all
+	header, class, flags, body uint64
+	exchange, key              byte
+}
+
+// ShapeOf returns the shape of the message m at the start of b, which is borrowed; all of that shape have its first octets up to prefix, eight or more,
+// in common. ok is false when it has no body or a body of several frames.
+func (m Message) ShapeOf(b []byte, prefix int) (s Shape, ok bool) {
+	size := binary.BigEndian.Uint64(b[m.Header+HeadSize+4:])
+	if size == 0 || uint64(m.End-m.Body) != size+Overhead {
+		return s, false
+	}
+	// The end octet of a frame and the head of the next are one number; so are class, weight and the begin of the body size, and its end and the flags.
+	return Shape{Message: m, prefix: b[:prefix],
+		header: little(b[m.Header-1:]), class: little(b[m.Header+HeadSize:]), flags: little(b[m.Header+HeadSize+minContent-8:]), body: little(b[m.Body-1:]),
+		exchange: b[m.Exchange], key: b[m.Key]}, true
+}
+
+// Next reports whether b begins with a message of the shape. No allocation.
+func (s *Shape) Next(b []byte) bool {
+	if len(b) < s.End {
+		return false
+	}
+	b = b[:s.End]
+	return little(b[s.Header-1:]) == s.header && little(b[s.Header+HeadSize:]) == s.class && little(b[s.Header+HeadSize+minContent-8:]) == s.flags &&
+		little(b[s.Body-1:]) == s.body && b[s.End-1] == End && b[s.Exchange] == s.exchange && b[s.Key] == s.key && alike(b, s.prefix)
+}
+
+// Count is how many messages of the shape there are at the start of b, one behind the other.
+func (s *Shape) Count(b []byte) (n int) {
+	for s.Next(b) {
+		n++
+		b = b[s.End:]
+	}
+	return n
+}
+
+// alike reports whether b begins with prefix, eight octets or more. For what is as short as most names this beats a call.
+func alike(b, prefix []byte) bool {
+	last := len(prefix) - 8
+	for i := 0; i < last; i += 8 {
+		if little(b[i:]) != little(prefix[i:]) {
+			return false
+		}
+	}
+	return little(b[last:]) == little(prefix[last:])
+}
+
+func little(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+
+// AppendMessageBCC appends to dst the first n octets of the message m at the start of b, with key added to BCC as AppendHeaderBCC does: it says when
+// changed is false and what grows. n is m.Body or more.
+func AppendMessageBCC(dst, b []byte, m Message, n int, key string) (out []byte, changed bool) {
+	header := Frame(b[m.Header:m.Body:m.Body])
+	at := bccSpot(header)
+	if at == 0 {
+		start := len(dst)
+		dst = append(dst, b[:m.Header]...)
+		if dst, changed = AppendHeaderBCC(dst, header, key); !changed {
+			return dst[:start], false
+		}
+		return append(dst, b[m.Body:n]...), true
+	}
+	at += m.Header
+	room := 5 + len(key)
+	grown := 4 + bccEntry + room
+	start := len(dst)
+	dst = grow(dst, n+grown)
+	message := dst[start:]
+	copy(message, b[:at])
+	// What is written anew is read from b: reading what has just been copied waits for the copy.
+	binary.BigEndian.PutUint32(message[m.Header+3:], binary.BigEndian.Uint32(b[m.Header+3:])+uint32(grown))
+	message[m.Header+HeadSize+contentFixed] = b[m.Header+HeadSize+contentFixed] | byte(FlagHeaders>>8)
+	table := message[at:]
+	binary.BigEndian.PutUint32(table, uint32(grown-4))
+	copy(table[4:], "\x03BCCA")
+	binary.BigEndian.PutUint32(table[9:], uint32(room))
+	table[13] = 'S'
+	binary.BigEndian.PutUint32(table[14:], uint32(len(key)))
+	copy(table[18:], key)
+	copy(table[4+bccEntry+room:], b[at:n])
+	return dst, true
+}
+
+// bccSpot is where in a header frame a headers table goes that it does not have yet; 0: it has one, or is not as it should be.
+func bccSpot(f Frame) int {
+	flags := binary.BigEndian.Uint16(f[HeadSize+contentFixed:])
+	if flags&(FlagHeaders|flagMore) != 0 {
+		return 0
+	}
+	if _, at := propertyOffsets(f.Payload()); at > 0 {
+		return HeadSize + at
+	}
+	return 0
+}
+
+// grow makes dst n octets longer.
+func grow(dst []byte, n int) []byte {
+	if cap(dst)-len(dst) < n {
+		dst = append(make([]byte, 0, 2*cap(dst)+n), dst...)
+	}
+	return dst[:len(dst)+n]
 }

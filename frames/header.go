@@ -95,6 +95,11 @@ func propertyOffsets(payload []byte) (first, table int) {
 	return first, at
 }
 
+// HasTable reports whether f, a header frame, announces a headers table.
+func (f Frame) HasTable() bool {
+	return len(f) >= Overhead+minContent && f[HeadSize+contentFixed]&byte(FlagHeaders>>8) != 0
+}
+
 // ContentBodySize is the body size in a content header's payload, of whatever class; ok is false when the payload is too
 // short to be a content header.
 func ContentBodySize(payload []byte) (size uint64, ok bool) {

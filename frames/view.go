@@ -76,15 +76,20 @@ func AppendDeliverWithTag(dst []byte, f Frame, tag string) []byte {
 	if f.Method() != BasicDeliverID || len(args) == 0 || len(args) < 1+int(args[0]) {
 		return append(dst, f...)
 	}
-	tag = cut(tag, maxShortstr)
-	old := int(args[0])
-	dst = slices.Grow(dst, len(f)-old+len(tag))
+	return AppendDeliveryWithTag(dst, f, cut(tag, maxShortstr))
+}
+
+// AppendDeliveryWithTag is AppendDeliverWithTag for a basic.deliver that is as it should be, as ScanDelivery finds it, and what of its content stands
+// behind it in b. The tag must not have more than 255 octets.
+func AppendDeliveryWithTag(dst, b []byte, tag string) []byte {
+	old := int(b[argsAt])
+	dst = slices.Grow(dst, len(b)-old+len(tag))
 	start := len(dst)
-	dst = append(dst, f[:HeadSize+4]...)
-	binary.BigEndian.PutUint32(dst[start+3:], uint32(len(f)-Overhead-old+len(tag)))
+	dst = append(dst, b[:argsAt]...)
+	binary.BigEndian.PutUint32(dst[start+3:], uint32(int(binary.BigEndian.Uint32(b[3:]))+len(tag)-old)) // of b: what has just been copied is slow to read
 	dst = append(dst, byte(len(tag)))
 	dst = append(dst, tag...)
-	return append(dst, f[HeadSize+4+1+old:]...)
+	return append(dst, b[argsAt+1+old:]...)
 }
 
 // Ack is basic.ack (60, 80), basic.nack (60, 120) or basic.reject (60, 90). Multiple is false for a reject, Requeue for an

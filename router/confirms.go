@@ -17,13 +17,13 @@ type confirms struct {
 	head  int // index in done of the word with first's bit
 }
 
-// published counts a publish that goes on to the broker.
-func (w *confirms) published() {
+// published counts n publishes that go on to the broker.
+func (w *confirms) published(n int) {
 	if !w.on {
 		return
 	}
-	w.sent++
-	if w.tags && w.word(w.sent) == len(w.done) {
+	w.sent += uint64(n)
+	for w.tags && w.word(w.sent) >= len(w.done) {
 		w.grow()
 	}
 }

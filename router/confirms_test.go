@@ -26,7 +26,7 @@ func TestConfirmsWindow(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"publish": func(rt *rapid.T) {
 				for range rapid.IntRange(1, 300).Draw(rt, "n") {
-					w.published()
+					w.published(1)
 					open[w.sent] = true
 				}
 			},
@@ -62,15 +62,15 @@ func TestConfirmsWindow(t *testing.T) {
 func TestConfirmsOff(t *testing.T) {
 	var w confirms
 	w.track()
-	w.published()
+	w.published(1)
 	w.confirmed(1, true)
 	require.False(t, w.waits(w.last()))
 	w.on = true
-	w.published()
+	w.published(1)
 	require.False(t, w.waits(w.last()))
 	w.confirmed(1, false)
 	w.track()
-	w.published()
+	w.published(1)
 	require.True(t, w.waits(w.last()))
 	require.False(t, w.waits(1))
 }
@@ -80,7 +80,7 @@ func TestConfirmsDoNotAllocate(t *testing.T) {
 	w.track()
 	run := func() {
 		for range 500 {
-			w.published()
+			w.published(1)
 		}
 		for tag := w.sent; tag > w.sent-400; tag-- {
 			w.confirmed(tag, false)

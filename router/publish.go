@@ -23,7 +23,7 @@ func (c *Conn) publish(ch *channel, f frames.Frame) Verdict {
 		}
 	}
 	ch.up.wantHeader = true
-	ch.confirms.published()
+	ch.confirms.published(1)
 	return Forward
 }
 

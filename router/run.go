@@ -10,42 +10,33 @@ import "github.com/shardmq/shardmq/frames"
 const copied = 1536
 
 // ClientRun decides on the client's frames at the front of b, which stands at offset at of what was read, and adds what goes out to out. It returns
-// how many octets it has dealt with: whole frames; 0 when the first needs more. frameMax is as for frames.Next.
+// how many octets it has dealt with: whole frames; 0 when the first needs more. No payload may have more than frameMax octets; 0: no limit.
 func (c *Conn) ClientRun(b []byte, frameMax uint32, out *Parts, at int) (n int) {
 	if c.state != connOpen {
 		return 0
 	}
-	for {
-		m := c.clientMessage(b[n:], frameMax, out, at+n)
+	for n+frames.Overhead+4 <= len(b) {
+		f := frames.Frame(b[n:])
+		id := f.Method()
+		if id != frames.BasicPublishID && id != frames.BasicAckID && id != frames.BasicNackID && id != frames.BasicRejectID {
+			break
+		}
+		ch := c.channel(f.Channel())
+		if ch == nil || !ch.plainUp() {
+			break
+		}
+		m := 0
+		if id == frames.BasicPublishID {
+			m = c.plainPublish(ch, f, frameMax, out, at+n)
+		} else {
+			m = c.plainSettle(ch, id, f, frameMax, out, at+n)
+		}
 		if m == 0 {
-			return n
+			break
 		}
 		n += m
 	}
-}
-
-// clientMessage is one step of ClientRun.
-func (c *Conn) clientMessage(b []byte, frameMax uint32, out *Parts, at int) int {
-	f, err := frames.Next(b, frameMax)
-	if err != nil {
-		return 0
-	}
-	switch id := f.Method(); id {
-	case frames.BasicPublishID:
-		if ch := c.channel(f.Channel()); ch != nil && ch.plainUp() {
-			return c.plainPublish(ch, f, b, frameMax, out, at)
-		}
-	case frames.BasicAckID, frames.BasicNackID, frames.BasicRejectID:
-		if ch := c.channel(f.Channel()); ch != nil && ch.plainUp() {
-			if ch.unacked.n > 0 {
-				c.settleUnacked(ch, id, f.Args())
-			}
-			out.Add(FromRead, at, at+len(f))
-			out.AddOwn(len(c.up)) // what now has room in a prefetch
-			return len(f)
-		}
-	}
-	return 0
+	return n
 }
 
 // plainUp reports whether the client's next frame is decided on by itself.
@@ -53,59 +44,87 @@ func (ch *channel) plainUp() bool {
 	return ch.state == chanOpen && ch.op == nil && len(ch.held) == 0 && !ch.dirty && !ch.up.active()
 }
 
-// plainPublish decides on a publish whose content is all there, and whose exchange needs no question.
-func (c *Conn) plainPublish(ch *channel, f frames.Frame, b []byte, frameMax uint32, out *Parts, at int) int {
-	p, ok := frames.ParsePublish(f.Args())
+// plainSettle decides on an acknowledgement at the front of b.
+func (c *Conn) plainSettle(ch *channel, id frames.MethodID, b []byte, frameMax uint32, out *Parts, at int) int {
+	f, err := frames.Next(b, frameMax)
+	if err != nil {
+		return 0
+	}
+	if ch.unacked.n > 0 {
+		c.settleUnacked(ch, id, f.Args())
+	}
+	out.Add(FromRead, at, at+len(f))
+	out.AddOwn(len(c.up)) // what there is room for in a prefetch now
+	return len(f)
+}
+
+// plainPublish decides on publishes at the front of b: whole ones whose exchange needs no question.
+func (c *Conn) plainPublish(ch *channel, b []byte, frameMax uint32, out *Parts, at int) int {
+	m, ok := frames.ScanPublish(b, frameMax)
 	if !ok {
 		return 0
 	}
-	header, n, ok := frames.ScanContent(b[len(f):], ch.id, frameMax)
-	if !ok {
-		return 0
-	}
-	n += len(f)
-	key := ""
+	exchange, key := b[m.Exchange+1:m.Key], ""
 	if c.dir != nil {
-		if key, ok = c.plainRoute(ch, p); !ok {
+		if key, ok = c.plainRoute(ch, exchange, b[m.Key+1:m.Header-2]); !ok {
 			return 0
 		}
 	}
 	if key == "" {
-		ch.confirms.published()
-		out.Add(FromRead, at, at+n)
-		return n
+		count := 1
+		if s, ok := m.ShapeOf(b, m.Key+1); ok && (c.dir == nil || len(exchange) > 0) { // else it depends on the routing key
+			count += s.Count(b[m.End:])
+		}
+		ch.confirms.published(count)
+		out.Add(FromRead, at, at+count*m.End)
+		return count * m.End
 	}
-	before := len(c.up)
-	up := append(c.up, f...)
-	up, changed := frames.AppendHeaderBCC(up, header, key)
-	if !changed || c.limits.broker > 0 && len(up)-before-len(f) > int(c.limits.broker) {
+	if !c.appendShard(ch, b, m, key, out, at) {
 		return 0 // the broker, or the proxy, refuses it
 	}
-	body := len(f) + len(header)
-	if n-body <= copied {
-		up, body = append(up, b[body:n]...), n
+	s, ok := m.ShapeOf(b, m.Key+1)
+	n, x := m.End, c.lastRoute.Exchange
+	for ok && s.Next(b[n:]) {
+		next := b[n:]
+		if key, ok = ch.plainKey(x, next[m.Key+1:m.Header-2]); !ok || !c.appendShard(ch, next, m, key, out, at+n) {
+			break
+		}
+		n += m.End
 	}
-	c.up = up
-	ch.confirms.published()
-	out.AddOwn(len(c.up))
-	out.Add(FromRead, at+body, at+n)
 	return n
 }
 
+// appendShard has the message m at the start of b go out with a shard key; false when that cannot be.
+func (c *Conn) appendShard(ch *channel, b []byte, m frames.Message, key string, out *Parts, at int) bool {
+	n := m.End
+	if n-m.Body > copied {
+		n = m.Body
+	}
+	up, changed := frames.AppendMessageBCC(c.up, b, m, n, key)
+	if !changed || c.limits.broker > 0 && len(up)-len(c.up)-m.Header-(n-m.Body) > int(c.limits.broker) {
+		return false
+	}
+	c.up = up
+	ch.confirms.published(1)
+	out.AddOwn(len(c.up))
+	out.Add(FromRead, at+n, at+m.End)
+	return true
+}
+
 // plainRoute is route for a publish that needs one shard key at the most; ok is false when it needs more.
-func (c *Conn) plainRoute(ch *channel, p frames.Publish) (key string, ok bool) {
-	if len(p.Exchange) == 0 {
-		r := c.dir.Lookup(p.RoutingKey)
+func (c *Conn) plainRoute(ch *channel, exchange, routingKey []byte) (key string, ok bool) {
+	if len(exchange) == 0 {
+		r := c.dir.Lookup(routingKey)
 		return "", r == nil || r.Exchange == nil
 	}
-	r := c.routeOf(p.Exchange)
+	r := c.routeOf(exchange)
 	if r == nil {
 		return "", true
 	}
 	if r.Exchange == nil || len(r.Feeds) > 0 {
 		return "", false
 	}
-	return ch.plainKey(r.Exchange, p.RoutingKey)
+	return ch.plainKey(r.Exchange, routingKey)
 }
 
 // BrokerRun is ClientRun for the broker's frames.
@@ -113,36 +132,28 @@ func (c *Conn) BrokerRun(b []byte, out *Parts, at int) (n int) {
 	if c.state != connOpen {
 		return 0
 	}
-	for {
-		m := c.brokerMessage(b[n:], out, at+n)
+	for n+frames.Overhead+4 <= len(b) {
+		f := frames.Frame(b[n:])
+		id := f.Method()
+		if id != frames.BasicDeliverID && id != frames.BasicAckID && id != frames.BasicNackID {
+			break
+		}
+		ch := c.channel(f.Channel())
+		if ch == nil || !ch.plainDown() {
+			break
+		}
+		m := 0
+		if id == frames.BasicDeliverID {
+			m = c.plainDeliver(ch, f, out, at+n)
+		} else {
+			m = c.plainConfirm(ch, id, f, out, at+n)
+		}
 		if m == 0 {
-			return n
+			break
 		}
 		n += m
 	}
-}
-
-// brokerMessage is one step of BrokerRun.
-func (c *Conn) brokerMessage(b []byte, out *Parts, at int) int {
-	f, err := frames.Next(b, 0)
-	if err != nil {
-		return 0
-	}
-	switch id := f.Method(); id {
-	case frames.BasicDeliverID:
-		if ch := c.channel(f.Channel()); ch != nil && ch.plainDown() {
-			return c.plainDeliver(ch, f, b, out, at)
-		}
-	case frames.BasicAckID, frames.BasicNackID:
-		if ch := c.channel(f.Channel()); ch != nil && ch.plainDown() {
-			c.answers++
-			c.confirm(ch, id, f)
-			out.Add(FromRead, at, at+len(f))
-			out.AddOwn(len(c.down))
-			return len(f)
-		}
-	}
-	return 0
+	return n
 }
 
 // plainDown reports whether the broker's next frame is decided on by itself.
@@ -150,47 +161,78 @@ func (ch *channel) plainDown() bool {
 	return ch.state == chanOpen && !ch.down.active() && len(ch.deferred) == 0
 }
 
-// plainDeliver decides on a delivery whose content is all there, in frames that the client takes.
-func (c *Conn) plainDeliver(ch *channel, f frames.Frame, b []byte, out *Parts, at int) int {
-	d, ok := frames.ParseDeliver(f.Args())
-	if !ok {
+// plainConfirm decides on the confirm at the front of b.
+func (c *Conn) plainConfirm(ch *channel, id frames.MethodID, b []byte, out *Parts, at int) int {
+	f, err := frames.Next(b, 0)
+	if err != nil {
 		return 0
 	}
+	c.answers++
+	c.confirm(ch, id, f)
+	out.Add(FromRead, at, at+len(f))
+	out.AddOwn(len(c.down))
+	return len(f)
+}
+
+// plainDeliver decides on deliveries at the front of b: whole ones, in frames that the client takes.
+func (c *Conn) plainDeliver(ch *channel, b []byte, out *Parts, at int) int {
 	most := c.limits.client
 	if most > 0 {
-		most -= frames.Overhead
+		most -= frames.Overhead // as in startBody of the proxy: larger ones are cut
 	}
-	header, n, ok := frames.ScanContent(b[len(f):], ch.id, most)
+	m, ok := frames.ScanDelivery(b, most)
 	if !ok {
 		return 0
 	}
-	n += len(f)
 	var a *attachment
+	tag := b[frames.Overhead+4 : m.Exchange-9]
 	if len(ch.slots) > 0 {
-		a = c.attachmentOf(ch, d.ConsumerTag)
+		a = c.attachmentOf(ch, tag)
 	}
-	method, body := len(f), len(f)+len(header)
-	if a != nil {
-		c.delivered(ch, a, d)
-		c.down = frames.AppendDeliverWithTag(c.down, f, a.of.tag)
-		method = 0
-	}
-	restored := false
-	if c.dir != nil {
-		c.down, restored = frames.AppendHeaderRestored(c.down, header, c.restores(d.Exchange, d.RoutingKey))
-	}
-	if a == nil && !restored {
+	header := frames.Frame(b[m.Header:m.Body:m.Body])
+	table := c.dir != nil && header.HasTable()
+	if a == nil && !table {
+		n := m.End
+		if s, ok := m.ShapeOf(b, m.Exchange-9); ok {
+			n += s.Count(b[n:]) * m.End
+		}
 		out.Add(FromRead, at, at+n)
 		return n
 	}
-	if !restored {
-		c.down = append(c.down, header...)
+	n := m.End
+	if n-m.Body > copied {
+		n = m.Body
 	}
-	if n-body <= copied {
-		c.down, body = append(c.down, b[body:n]...), n
+	if a != nil {
+		d, ok := frames.ParseDeliver(frames.Frame(b[:m.Header]).Args())
+		if !ok {
+			return 0
+		}
+		c.delivered(ch, a, d)
 	}
-	out.Add(FromRead, at, at+method)
+	tail := m.Header
+	if !table {
+		tail = n
+	}
+	before := len(c.down)
+	if a != nil {
+		c.down = frames.AppendDeliveryWithTag(c.down, b[:tail], a.of.tag)
+	} else {
+		c.down = append(c.down, b[:tail]...)
+	}
+	if table {
+		var restored bool
+		c.down, restored = frames.AppendHeaderRestored(c.down, header, c.restores(b[m.Exchange+1:m.Key], b[m.Key+1:m.Header-1]))
+		switch {
+		case restored:
+			c.down = append(c.down, b[m.Body:n]...)
+		case a != nil:
+			c.down = append(c.down, b[m.Header:n]...)
+		default:
+			c.down, n = c.down[:before], 0
+		}
+	}
 	out.AddOwn(len(c.down))
-	out.Add(FromRead, at+body, at+n)
-	return n
+	out.Add(FromRead, at+n, at+m.End)
+	return m.End
 }
