@@ -4,14 +4,23 @@ import "encoding/binary"
 
 // A message as a publisher or a broker sends it most often, method, header and body frames one behind the other, can be looked at as a whole.
 
-// Message is where the parts of a whole message lie: offsets from its start.
+// Message is where the parts of a whole message lie: offsets from its start. It has as many fields as the compiler keeps in registers.
 type Message struct {
-	Exchange int // the length octet of the exchange's name
-	Key      int // the length octet of the routing key
-	Header   int // the header frame
-	Body     int // the body frames
-	End      int // what follows on the message
+	Key    int // the length octet of the routing key
+	Header int // the header frame
+	Body   int // the body frames
+	End    int // what follows on the message
 }
+
+// PublishExchange is where in a basic.publish frame the length octet of the exchange's name stands: behind the ticket.
+const PublishExchange = argsAt + 2
+
+// DeliverExchange is where in a basic.deliver frame, as ScanDelivery finds it, the length octet of the exchange's name stands: behind consumer tag,
+// delivery tag (8 octets) and redelivered.
+func DeliverExchange(b []byte) int { return argsAt + 1 + int(b[argsAt]) + 9 }
+
+// ConsumerTagAt is where in a basic.deliver frame the consumer tag begins, behind its length octet.
+const ConsumerTagAt = argsAt + 1
 
 // argsAt is where a method frame's arguments begin: behind head and id.
 const argsAt = HeadSize + 4
@@ -29,16 +38,15 @@ func leadOf(kind byte, channel uint16) uint64 { return uint64(kind)<<16 | uint64
 // anything about its frames is not as it should be: looked at one by one, they tell. No payload may have more than most octets; 0: no
 // limit. No allocation.
 func ScanPublish(b []byte, most uint32) (m Message, ok bool) {
-	const exchange = argsAt + 2 // behind the ticket
-	if len(b) <= exchange {
+	if len(b) <= PublishExchange {
 		return m, false
 	}
-	key := exchange + 1 + int(b[exchange])
+	key := PublishExchange + 1 + int(b[PublishExchange])
 	if key >= len(b) {
 		return m, false
 	}
 	const bits = 1
-	return scanMessage(b, exchange, key, key+1+int(b[key])+bits, most)
+	return scanMessage(b, key, key+1+int(b[key])+bits, most)
 }
 
 // ScanDelivery is ScanPublish for a basic.deliver. The limit is that of its body frames and of its header frame.
@@ -46,8 +54,7 @@ func ScanDelivery(b []byte, most uint32) (m Message, ok bool) {
 	if len(b) <= argsAt {
 		return m, false
 	}
-	const tagAndBits = 8 + 1
-	exchange := argsAt + 1 + int(b[argsAt]) + tagAndBits
+	exchange := DeliverExchange(b)
 	if exchange >= len(b) {
 		return m, false
 	}
@@ -55,11 +62,11 @@ func ScanDelivery(b []byte, most uint32) (m Message, ok bool) {
 	if key >= len(b) {
 		return m, false
 	}
-	return scanMessage(b, exchange, key, key+1+int(b[key]), most)
+	return scanMessage(b, key, key+1+int(b[key]), most)
 }
 
 // scanMessage finds the rest of a message whose method frame has its end octet at end.
-func scanMessage(b []byte, exchange, key, end int, most uint32) (m Message, ok bool) {
+func scanMessage(b []byte, key, end int, most uint32) (m Message, ok bool) {
 	if len(b) < end+1+Overhead+minContent || b[end] != End {
 		return m, false
 	}
@@ -68,7 +75,7 @@ func scanMessage(b []byte, exchange, key, end int, most uint32) (m Message, ok b
 	if uint64(uint32(method>>8)) != uint64(end-HeadSize) || header>>40 != method>>40+leadOf(TypeHeader-TypeMethod, 0) || size < minContent {
 		return m, false
 	}
-	m = Message{Exchange: exchange, Key: key, Header: end + 1, Body: end + 1 + int(size) + Overhead}
+	m = Message{Key: key, Header: end + 1, Body: end + 1 + int(size) + Overhead}
 	// Sizes are above 0, so with most at 0 the subtraction makes a limit that nothing exceeds.
 	if max(uint32(end-HeadSize), size)-1 > most-1 || uint64(size)+Overhead > uint64(len(b)-m.Header) || b[m.Body-1] != End {
 		return m, false
@@ -99,12 +106,13 @@ type Shape struct {
 	Message
 	prefix                     []byte // the first octets of all
 	header, class, flags, body uint64
-	exchange, key              byte
+	exchange                   int
+	name, key                  byte // lengths
 }
 
 // ShapeOf returns the shape of the message m at the start of b, which is borrowed; all of that shape have its first octets up to prefix, eight or more,
-// in common. ok is false when it has no body or a body of several frames.
-func (m Message) ShapeOf(b []byte, prefix int) (s Shape, ok bool) {
+// in common. exchange is where its length octet stands. ok is false when it has no body or a body of several frames.
+func (m Message) ShapeOf(b []byte, prefix, exchange int) (s Shape, ok bool) {
 	size := binary.BigEndian.Uint64(b[m.Header+HeadSize+4:])
 	if size == 0 || uint64(m.End-m.Body) != size+Overhead {
 		return s, false
@@ -112,7 +120,7 @@ func (m Message) ShapeOf(b []byte, prefix int) (s Shape, ok bool) {
 	// The end octet of a frame and the head of the next are one number; so are class, weight and the begin of the body size, and its end and the flags.
 	return Shape{Message: m, prefix: b[:prefix],
 		header: little(b[m.Header-1:]), class: little(b[m.Header+HeadSize:]), flags: little(b[m.Header+HeadSize+minContent-8:]), body: little(b[m.Body-1:]),
-		exchange: b[m.Exchange], key: b[m.Key]}, true
+		exchange: exchange, name: b[exchange], key: b[m.Key]}, true
 }
 
 // Next reports whether b begins with a message of the shape. No allocation.
@@ -122,7 +130,7 @@ func (s *Shape) Next(b []byte) bool {
 	}
 	b = b[:s.End]
 	return little(b[s.Header-1:]) == s.header && little(b[s.Header+HeadSize:]) == s.class && little(b[s.Header+HeadSize+minContent-8:]) == s.flags &&
-		little(b[s.Body-1:]) == s.body && b[s.End-1] == End && b[s.Exchange] == s.exchange && b[s.Key] == s.key && alike(b, s.prefix)
+		little(b[s.Body-1:]) == s.body && b[s.End-1] == End && b[s.exchange] == s.name && b[s.Key] == s.key && alike(b, s.prefix)
 }
 
 // Count is how many messages of the shape there are at the start of b, one behind the other.

@@ -134,20 +134,21 @@ func (c *Conn) deliver(ch *channel, f frames.Frame) Verdict {
 	if a == nil {
 		return Forward
 	}
-	c.delivered(ch, a, d)
+	c.delivered(ch, a, d.DeliveryTag, d.Redelivered || len(d.Exchange) == 0, d.RoutingKey)
 	c.down = frames.AppendDeliverWithTag(c.down, f, a.of.tag)
 	return Drop
 }
 
-// delivered counts a delivery of an attachment.
-func (c *Conn) delivered(ch *channel, a *attachment, d frames.Deliver) {
-	if !d.Redelivered && len(d.Exchange) > 0 { // through the default exchange shards come in turns
-		a.of.x.Delivered(a.queue, d.RoutingKey)
+// delivered counts a delivery of an attachment. anywhere says that its routing key did not decide on its shard, or not now: it comes again, or came
+// through the default exchange, where shards come in turns.
+func (c *Conn) delivered(ch *channel, a *attachment, tag uint64, anywhere bool, key []byte) {
+	if !anywhere {
+		a.of.x.Delivered(a.queue, key)
 	}
 	if a.of.consume.NoAck {
 		return
 	}
-	ch.given(d.DeliveryTag, a)
+	ch.given(tag, a)
 	if a.unacked == a.limit {
 		c.filled(a)
 	}

@@ -1,6 +1,10 @@
 package router
 
-import "github.com/shardmq/shardmq/frames"
+import (
+	"encoding/binary"
+
+	"github.com/shardmq/shardmq/frames"
+)
 
 // Most of what passes are whole messages on channels on which nothing is under way, and acknowledgements. ClientRun and BrokerRun decide on as many
 // of them as stand at the front of a read, in one loop. They do to each what ClientFrame and BrokerFrame do to its frames, one by
@@ -64,7 +68,7 @@ func (c *Conn) plainPublish(ch *channel, b []byte, frameMax uint32, out *Parts, 
 	if !ok {
 		return 0
 	}
-	exchange, key := b[m.Exchange+1:m.Key], ""
+	exchange, key := b[frames.PublishExchange+1:m.Key], ""
 	if c.dir != nil {
 		if key, ok = c.plainRoute(ch, exchange, b[m.Key+1:m.Header-2]); !ok {
 			return 0
@@ -72,7 +76,7 @@ func (c *Conn) plainPublish(ch *channel, b []byte, frameMax uint32, out *Parts, 
 	}
 	if key == "" {
 		count := 1
-		if s, ok := m.ShapeOf(b, m.Key+1); ok && (c.dir == nil || len(exchange) > 0) { // else it depends on the routing key
+		if s, ok := m.ShapeOf(b, m.Key+1, frames.PublishExchange); ok && (c.dir == nil || len(exchange) > 0) { // else it depends on the routing key
 			count += s.Count(b[m.End:])
 		}
 		ch.confirms.published(count)
@@ -82,7 +86,7 @@ func (c *Conn) plainPublish(ch *channel, b []byte, frameMax uint32, out *Parts, 
 	if !c.appendShard(ch, b, m, key, out, at) {
 		return 0 // the broker, or the proxy, refuses it
 	}
-	s, ok := m.ShapeOf(b, m.Key+1)
+	s, ok := m.ShapeOf(b, m.Key+1, frames.PublishExchange)
 	n, x := m.End, c.lastRoute.Exchange
 	for ok && s.Next(b[n:]) {
 		next := b[n:]
@@ -185,7 +189,8 @@ func (c *Conn) plainDeliver(ch *channel, b []byte, out *Parts, at int) int {
 		return 0
 	}
 	var a *attachment
-	tag := b[frames.Overhead+4 : m.Exchange-9]
+	name := frames.DeliverExchange(b)
+	tag := b[frames.ConsumerTagAt : name-9]
 	if len(ch.slots) > 0 {
 		a = c.attachmentOf(ch, tag)
 	}
@@ -193,7 +198,7 @@ func (c *Conn) plainDeliver(ch *channel, b []byte, out *Parts, at int) int {
 	table := c.dir != nil && header.HasTable()
 	if a == nil && !table {
 		n := m.End
-		if s, ok := m.ShapeOf(b, m.Exchange-9); ok {
+		if s, ok := m.ShapeOf(b, name-9, name); ok {
 			n += s.Count(b[n:]) * m.End
 		}
 		out.Add(FromRead, at, at+n)
@@ -203,12 +208,9 @@ func (c *Conn) plainDeliver(ch *channel, b []byte, out *Parts, at int) int {
 	if n-m.Body > copied {
 		n = m.Body
 	}
+	exchange, key := b[name+1:m.Key], b[m.Key+1:m.Header-1]
 	if a != nil {
-		d, ok := frames.ParseDeliver(frames.Frame(b[:m.Header]).Args())
-		if !ok {
-			return 0
-		}
-		c.delivered(ch, a, d)
+		c.delivered(ch, a, binary.BigEndian.Uint64(b[name-9:]), b[name-1]&1 != 0 || len(exchange) == 0, key)
 	}
 	tail := m.Header
 	if !table {
@@ -222,7 +224,7 @@ func (c *Conn) plainDeliver(ch *channel, b []byte, out *Parts, at int) int {
 	}
 	if table {
 		var restored bool
-		c.down, restored = frames.AppendHeaderRestored(c.down, header, c.restores(b[m.Exchange+1:m.Key], b[m.Key+1:m.Header-1]))
+		c.down, restored = frames.AppendHeaderRestored(c.down, header, c.restores(exchange, key))
 		switch {
 		case restored:
 			c.down = append(c.down, b[m.Body:n]...)
