@@ -81,7 +81,7 @@ type session struct {
 func newSession(srv *server, from Listener, client net.Conn, id uint64) *session {
 	s := &session{srv: srv, id: id, from: from, client: client, started: time.Now(),
 		origin: origin{client: client.RemoteAddr(), server: client.LocalAddr()},
-		log:    srv.log.With(zap.Uint64("conn", id), zap.Stringer("client", client.RemoteAddr()))}
+		log:    srv.log.WithLazy(zap.Uint64("conn", id), zap.Stringer("client", client.RemoteAddr()))}
 	s.changed = sync.NewCond(&s.mu)
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	s.rt = router.New(router.Options{Open: srv.open, TagPrefix: srv.tagPrefix, ServerTag: serverTag,
