@@ -131,7 +131,9 @@ func (s *session) brokerEnded(d *relay, err error) {
 	_ = s.broker.SetWriteDeadline(time.Unix(1, 0))
 	_ = s.client.SetWriteDeadline(time.Now().Add(closeOkWait))
 	if !s.gone.client && !s.rt.Closing() && !s.refusedLogin() {
-		s.causeOf("upstream connection lost", err)
+		if !s.rt.Refusing() { // else that is why
+			s.causeOf("upstream connection lost", err)
+		}
 		s.rt.RaiseLost(&frames.Exception{Code: frames.ConnectionForced, Text: "shardmq lost its connection to the broker"})
 	} else if !s.rt.Closing() || errors.As(err, new(*frames.Exception)) {
 		s.causeOf("upstream", err)

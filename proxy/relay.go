@@ -101,11 +101,15 @@ func (d *relay) plan(data []byte) (n int, mine []byte, dead bool, err error) {
 	if d.batch.HasOwn() || d.out.size() == 0 {
 		mine = d.out.take(nil)
 	}
+	dead = d.out.dead
+	if err != nil { // known before anything is written: the broker may end the connection for what it gets, and the reason is ours
+		err = s.malformed(d, err)
+	}
 	s.after(d.out)
-	return n, mine, d.out.dead, err
+	return n, mine, dead, err
 }
 
-// settle gives the token back, unless a frame is half through, and sees to what went wrong.
+// settle gives the token back, unless a frame is half through. werr is what the write has met, fault what the relay ends for.
 func (d *relay) settle(werr, fault error) (done bool, err error) {
 	s := d.s
 	s.mu.Lock()
@@ -114,7 +118,6 @@ func (d *relay) settle(werr, fault error) (done bool, err error) {
 		s.writeFailed(d.out, werr)
 	}
 	if fault != nil {
-		err = s.malformed(d, fault)
 		d.left = 0
 	}
 	d.out.inside = d.left > 0
@@ -123,7 +126,7 @@ func (d *relay) settle(werr, fault error) (done bool, err error) {
 	}
 	// After a close of the client's or the broker's it is their part to end the TCP connections, but for a broker that has ended its own
 	// without waiting for close-ok.
-	return s.rt.Closed() && (s.rt.Raised() != nil || s.gone.broker && d.out == &s.up), err
+	return s.rt.Closed() && (s.rt.Raised() != nil || s.gone.broker && d.out == &s.up), fault
 }
 
 // decide walks the frames in data and returns how many octets are dealt with.
