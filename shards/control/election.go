@@ -188,6 +188,9 @@ func (e *elector) guard(h *hold) {
 		default:
 			slow = 0
 		}
+		if len(h.unseen) > 0 && h.ctx.Err() == nil {
+			e.lookAgain(h)
+		}
 		if h.queue != coordination.StateQueue && h.ctx.Err() == nil && time.Since(looked) >= moveUpEvery {
 			e.moveUp(h)
 			looked = time.Now()

@@ -143,7 +143,7 @@ func (e *elector) takeOver(h *hold) {
 	var looking sync.WaitGroup
 	for _, n := range e.s.t.o.Nodes() {
 		looking.Go(func() {
-			states := e.peek(ctx, fallbackQueue(n))
+			states, inUse := e.peek(ctx, fallbackQueue(n))
 			mu.Lock()
 			defer mu.Unlock()
 			for _, state := range states {
@@ -153,22 +153,49 @@ func (e *elector) takeOver(h *hold) {
 			}
 			if len(states) > 0 {
 				h.leftover = append(h.leftover, fallbackQueue(n))
+			} else if inUse {
+				h.unseen = append(h.unseen, fallbackQueue(n))
 			}
 		})
 	}
 	looking.Wait()
 }
 
-// peek returns the messages of a fallback queue and leaves them there. Usually
-// there is no such queue: deleting it, if it is empty and unused, tells, while
-// looking for it would have the broker log an error.
-func (e *elector) peek(ctx context.Context, queue string) [][]byte {
+// lookAgain looks into the fallback queues that somebody else led on when this
+// leader of the proper queue took over: their leaders resign within seconds. A
+// state there that is newer than the leader's own ends the lead, for the next one
+// to take it over; any other goes with its queue.
+func (e *elector) lookAgain(h *hold) {
+	ctx, cancel := context.WithTimeout(h.ctx, takeOverTimeout)
+	defer cancel()
+	unseen := h.unseen
+	h.unseen = nil
+	for _, queue := range unseen {
+		states, inUse := e.peek(ctx, queue)
+		switch {
+		case slices.ContainsFunc(states, h.lacks):
+			h.end(errOutdone)
+			return
+		case len(states) > 0:
+			if h.leave(queue) {
+				h.forget(e.s)
+			}
+		case inUse:
+			h.unseen = append(h.unseen, queue)
+		}
+	}
+}
+
+// peek returns the messages of a fallback queue and leaves them there; inUse says
+// that there is such a queue. Usually there is none: deleting it, if it is empty
+// and unused, tells, while looking for it would have the broker log an error.
+func (e *elector) peek(ctx context.Context, queue string) (states [][]byte, inUse bool) {
 	d := desk{w: e.s.in}
 	_, err := at(ctx, &d, func(ch *amqp.Channel) (int, error) {
 		return ch.QueueDelete(queue, true, true, false)
 	})
-	var states [][]byte
 	if isCode(err, frames.PreconditionFailed) {
+		inUse = true
 		states, _ = at(ctx, &d, func(ch *amqp.Channel) (found [][]byte, err error) {
 			for len(found) < peekMost {
 				m, ok, err := ch.Get(queue, false)
@@ -183,5 +210,5 @@ func (e *elector) peek(ctx context.Context, queue string) [][]byte {
 	if ch := d.ch; ch != nil {
 		d.w.spawn(func() { closeChannel(ch) })
 	}
-	return states
+	return states, inUse
 }

@@ -49,6 +49,7 @@ type hold struct {
 	fail     context.CancelCauseFunc
 	next     *hold    // takes over from this one, for errMovedUp
 	leftover []string // fallback queues whose states next has taken over
+	unseen   []string // fallback queues whose states others held when this hold began; the guard's
 
 	mu     sync.Mutex
 	kept   []kept // in the order they came in
@@ -211,6 +212,21 @@ func (h *hold) settle() {
 		}
 	}
 	h.kept = rest
+}
+
+// lacks reports whether a state is newer than the one that is known to be stored.
+func (h *hold) lacks(state []byte) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.state == nil || h.newer(state, h.state)
+}
+
+// leave has a fallback queue deleted once a state has been stored in this one's, and reports whether one has.
+func (h *hold) leave(queue string) (now bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leftover = append(h.leftover, queue)
+	return h.stored > 0
 }
 
 // forget deletes the fallback queues whose state is in this one's now, unless

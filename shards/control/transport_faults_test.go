@@ -87,6 +87,33 @@ func TestTransportTakesOver(t *testing.T) {
 	})
 }
 
+// Somebody else still leads on a stand-in when the proper queue gets its leader,
+// which cannot see that state: it looks again.
+func TestTransportStandInInUse(t *testing.T) {
+	for state, story := range map[string]string{"1": "", "3": "deposed, elected 3"} {
+		within(t, func(t *testing.T, h *hub) {
+			a := h.voice()
+			pass(time.Second)
+			require.NoError(t, a.Store(t.Context(), []byte("2")))
+			a.close(t)
+			standIn := coordination.StateQueue + ".r@a"
+			led := &hubQueue{name: standIn, consumer: &hubChannel{}, alone: true}
+			h.do(func() { h.queues[standIn] = led })
+			b := h.voice()
+			pass(5 * guardEvery)
+			require.Equal(t, "connected, elected 2", b.story())
+			h.do(func() { led.consumer = nil }) // which gives back what it held
+			h.put(standIn, state)
+			pass(2 * guardEvery)
+			require.Equal(t, story, b.story())
+			require.NoError(t, b.Store(t.Context(), []byte("4")))
+			pass(time.Second)
+			require.Equal(t, []string{"no queue"}, h.messages(standIn))
+			b.close(t)
+		})
+	}
+}
+
 // A node that the others have lost can be reached, and is the first in name order:
 // it is no place for a stand-in.
 func TestTransportStandInApart(t *testing.T) {
