@@ -129,10 +129,8 @@ func TestPanicEndsOneSession(t *testing.T) {
 	s.rt = router.New(router.Options{Open: func(string) router.Directory { return panics{} }}) // nil inside: Lookup panics
 	s.down = outlet{conn: near, take: s.rt.TakeDown, size: s.rt.PendingDown}
 	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.serve()
-	}()
+	s.over = func() { close(done) }
+	go s.serve()
 	client := newPeer(t, far)
 	client.write(frames.ProtocolHeader[:])
 	broker := r.broker.accept()

@@ -71,7 +71,9 @@ func (s *session) clientEnded(d *relay, err error) {
 		s.linger()
 	}
 	closeWrite(s.broker)
-	_ = s.broker.SetReadDeadline(time.Now().Add(lingerWait))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.readUntil(s.relays.Load()[1], time.Now().Add(lingerWait))
 }
 
 // awaitHeld waits until what is held of a client that has gone is with the broker: not for ever for a broker that does not answer. mu is held.
@@ -154,7 +156,7 @@ func (s *session) brokerEnded(d *relay, err error) {
 	} else {
 		closeWrite(s.client)
 	}
-	_ = s.client.SetReadDeadline(time.Now().Add(wait))
+	s.readUntil(s.relays.Load()[0], time.Now().Add(wait))
 	s.changed.Broadcast()
 }
 
@@ -177,6 +179,10 @@ func (s *session) cutLocked(cause error) {
 	_ = s.client.Close()
 	if s.broker != nil {
 		_ = s.broker.Close()
+	}
+	if both := s.relays.Load(); both != nil {
+		s.wake(both[0])
+		s.wake(both[1])
 	}
 	s.changed.Broadcast()
 }
@@ -215,9 +221,16 @@ func (s *session) note(o *outlet, err error) {
 
 // finish closes what is open, gives the consumers' shards back and logs the connection's one line.
 func (s *session) finish() {
+	if s.over != nil {
+		defer s.over()
+	}
 	cause := s.endCause.Load() // nil: client and broker have closed the connection in due form
 	s.shutdown()
 	s.helpers.Wait()
+	if both := s.relays.Load(); both != nil {
+		s.srv.parker.forget(both[0])
+		s.srv.parker.forget(both[1])
+	}
 	if s.node != nil {
 		s.node.clients.Add(-1)
 	}

@@ -140,11 +140,9 @@ func newPlay(t *testing.T, setup byte) *play {
 	p.s.node, p.s.broker, p.s.in = p.srv.upstreams()[0], near, newReader(near)
 	p.s.up = outlet{conn: near, take: p.s.rt.TakeUp, size: p.s.rt.PendingUp}
 	p.srv.sessions[p.s] = struct{}{}
-	p.srv.running.Go(func() {
-		defer p.s.finish()
-		defer p.s.guard()
-		p.s.converse()
-	})
+	p.srv.running.Add(1)
+	p.s.over = p.srv.running.Done
+	p.s.converse()
 	if setup&playHandshake != 0 {
 		p.greet(setup&playSmall != 0)
 	}

@@ -66,7 +66,7 @@ func (s *session) watch(interval time.Duration) (timer *time.Timer) {
 			return
 		case broker.silent(&s.life.broker):
 			s.cause(errBrokerSilent)
-			_ = s.broker.SetReadDeadline(time.Unix(1, 0)) // its relay tells the client
+			s.readUntil(s.relays.Load()[1], time.Unix(1, 0)) // which tells the client
 			return
 		case s.up.busy: // something is being sent
 		case s.up.total == sent && client.quiet == 0:

@@ -77,10 +77,12 @@ func (s *server) start(conn net.Conn, from Listener) {
 		each = s.admit(conn, from)
 	}
 	if each != nil {
-		s.running.Go(func() {
-			defer s.leave(each)
-			each.serve()
-		})
+		s.running.Add(1)
+		each.over = func() {
+			s.leave(each)
+			s.running.Done()
+		}
+		go each.serve()
 	}
 	s.mu.Unlock()
 	if each == nil {

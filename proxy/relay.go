@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"os"
 
 	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/router"
@@ -39,13 +40,21 @@ type relay struct {
 	first   []byte // its first octets, when its end is in a later read
 	channel uint16
 	drop    bool
+
+	parking
 }
 
-// run relays until the socket it reads ends, and returns why. nil: the proxy has closed the connection and the client has confirmed.
+// run relays until the socket it reads ends, and returns why, or errParked. nil: the proxy has closed the connection and the client has confirmed.
 func (d *relay) run() error {
 	for first := len(d.in.unread()) > 0; ; first = false {
 		if !first {
-			if err := d.in.fill(min(d.need, largeBuffer)); err != nil { // more is made room for as it comes, whatever a head announces
+			err := d.in.fill(min(d.need, largeBuffer)) // more is made room for as it comes, whatever a head announces
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				if err = d.s.interrupted(d, err); err == nil {
+					continue
+				}
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -42,6 +42,9 @@ type server struct {
 
 	nextFence atomic.Uint64
 
+	parker    *parker       // nil until it runs
+	parkEvery time.Duration // tests make it shorter
+
 	second time.Duration // what heartbeat intervals are counted in; tests make it shorter
 }
 
@@ -57,7 +60,7 @@ func Run(ctx context.Context, o Options) error {
 
 func newServer(o Options) *server {
 	o.defaults()
-	s := &server{o: o, log: o.Log, sessions: map[*session]struct{}{}, vhosts: map[string]*vhost{}, second: time.Second}
+	s := &server{o: o, log: o.Log, sessions: map[*session]struct{}{}, vhosts: map[string]*vhost{}, second: time.Second, parkEvery: parkEvery}
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails
 	s.tagPrefix = "shardmq-" + hex.EncodeToString(random[:]) + "-"
@@ -83,6 +86,12 @@ func (s *server) run(ctx context.Context) error {
 	s.discover(ctx, &background)
 	s.startTopologies(ctx)
 	background.Go(func() { s.follow(ctx) })
+	if s.parker, err = newParker(); err == nil {
+		background.Go(s.parker.run)
+		background.Go(func() { s.sweep(ctx.Done()) })
+	} else {
+		s.log.Warn("idle connections keep their goroutines", zap.Error(err))
+	}
 	var accepting sync.WaitGroup
 	addrs := make([]net.Addr, len(listeners))
 	for i, l := range listeners {
@@ -96,6 +105,9 @@ func (s *server) run(ctx context.Context) error {
 	closeAll(listeners)
 	accepting.Wait()
 	s.drain()
+	if s.parker != nil {
+		s.parker.close()
+	}
 	background.Wait()
 	s.closeTopologies()
 	return nil

@@ -52,6 +52,7 @@ type session struct {
 	ctx     context.Context // ends with the session; its cause is why
 	end     context.CancelCauseFunc
 	helpers sync.WaitGroup // flushes, questions, timers
+	over    func()         // called once the session has ended; nil: nobody waits for that
 
 	mu       sync.Mutex
 	changed  *sync.Cond // on mu: a token is free, something held has been let go, a side has ended
@@ -69,6 +70,10 @@ type session struct {
 	fences   map[uint64]*fenceWait
 	origin   origin
 	tls      *tls.ConnectionState // of the client's connection; nil: none
+
+	relays    atomic.Pointer[[2]*relay] // the client's and the broker's; nil until they run
+	left      int                       // of them, those that have not ended
+	handshake *time.Timer
 
 	life  struct{ client, broker pulse }
 	beats *time.Timer // nil: no heartbeats agreed on
@@ -90,32 +95,62 @@ func newSession(srv *server, from Listener, client net.Conn, id uint64) *session
 	return s
 }
 
-// serve runs the session to its end.
+// serve begins the session, and runs it to its end if there is nothing to relay; else the relays do that.
 func (s *session) serve() {
-	defer s.finish()
-	defer s.guard()
-	if s.greet() {
+	if s.begin() {
 		s.converse()
+	} else {
+		s.finish()
 	}
 }
 
-// converse relays in both directions until both have ended.
+func (s *session) begin() bool {
+	defer s.guard()
+	return s.greet()
+}
+
+// converse relays in both directions. It does not wait for that: what the session has used of its stack by now is more than any relay needs.
 func (s *session) converse() {
-	timer := time.AfterFunc(s.srv.o.HandshakeTimeout, s.handshakeOver)
-	defer timer.Stop()
 	_ = s.client.SetDeadline(time.Time{})
-	var relays sync.WaitGroup
-	relays.Go(func() {
-		defer s.guard()
-		r := s.clientRelay()
-		s.clientEnded(r, r.run())
-	})
-	relays.Go(func() {
-		defer s.guard()
-		r := s.brokerRelay()
-		s.brokerEnded(r, r.run())
-	})
-	relays.Wait()
+	client, broker := s.clientRelay(), s.brokerRelay()
+	s.mu.Lock()
+	s.handshake = time.AfterFunc(s.srv.o.HandshakeTimeout, s.handshakeOver)
+	s.left = 2
+	s.relays.Store(&[2]*relay{client, broker})
+	s.mu.Unlock()
+	go s.carry(client)
+	go s.carry(broker)
+}
+
+// carry runs a relay until it ends or is parked. The last one that ends finishes the session.
+func (s *session) carry(d *relay) {
+	if !s.ends(d) {
+		return
+	}
+	s.mu.Lock()
+	s.left--
+	last := s.left == 0
+	s.mu.Unlock()
+	if last {
+		s.handshake.Stop()
+		s.finish()
+	}
+}
+
+// ends runs a relay and reports whether it has ended.
+func (s *session) ends(d *relay) (ended bool) {
+	ended = true // by a panic too
+	defer s.guard()
+	err := d.run()
+	if err == errParked { //nolint:errorlint // not wrapped
+		return false
+	}
+	if d.out == &s.up {
+		s.clientEnded(d, err)
+	} else {
+		s.brokerEnded(d, err)
+	}
+	return true
 }
 
 // help runs fn in a goroutine that finish waits for.

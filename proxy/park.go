@@ -1,0 +1,116 @@
+package proxy
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// A relay that waits for its peer keeps a goroutine, and with it a stack of several KiB. One that has waited for a while is parked: its goroutine
+// ends, and the parker watches its socket together with those of all the others. When something comes the relay goes on in a new one.
+// Relays of TLS connections are not parked.
+
+// parkEvery is how often relays are looked at. Whoever has read nothing between two looks is parked.
+const parkEvery = time.Second
+
+// errParked is what a relay's run returns when another goroutine is to go on with it.
+var errParked = errors.New("parked")
+
+// parking is a relay's part in that. Guarded by session.mu where nothing else is said.
+type parking struct {
+	parked atomic.Bool // written with session.mu held
+	kicked bool        // its read has been interrupted, for it to be parked
+	until  time.Time   // the read deadline of whoever ends the session; zero: none
+	token  int32       // the parker's; 0: none yet
+	seen   uint64      // its pulse at the last look; sweep's own
+}
+
+// sweep parks idle relays until stop is closed.
+func (s *server) sweep(stop <-chan struct{}) {
+	tick := time.NewTicker(s.parkEvery)
+	defer tick.Stop()
+	var idle []*relay
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+			idle = s.idle(idle[:0])
+			for _, d := range idle {
+				d.s.kick(d)
+			}
+			clear(idle)
+		}
+	}
+}
+
+// idle appends to list the relays that have read nothing since the last call.
+func (s *server) idle(list []*relay) []*relay {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for each := range s.sessions {
+		both := each.relays.Load()
+		if both == nil {
+			continue
+		}
+		for _, d := range both {
+			if n := d.from.n.Load(); n != d.seen {
+				d.seen = n
+			} else if n%2 == 0 && !d.parked.Load() && d.in.raw != nil && d.in.tls == nil {
+				list = append(list, d)
+			}
+		}
+	}
+	return list
+}
+
+// kick interrupts the read of a relay, which then parks itself.
+func (s *session) kick(d *relay) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d.parked.Load() || d.kicked || d.out.inside || !s.rt.Established() || s.ending() {
+		return
+	}
+	d.kicked = true
+	_ = d.in.conn.SetReadDeadline(time.Unix(1, 0))
+}
+
+// ending reports whether anybody has begun to end the session. mu is held.
+func (s *session) ending() bool {
+	return s.gone.client || s.gone.broker || s.rt.Closing() || s.ctx.Err() != nil
+}
+
+// interrupted is called by a relay whose read has met a deadline. nil: it reads on; errParked: its goroutine is to end; err: the deadline was
+// set by whoever ends the session.
+func (s *session) interrupted(d *relay, err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !d.kicked {
+		if time.Now().Before(d.until) {
+			return nil // it was kicked just before that was set
+		}
+		return err
+	}
+	d.kicked = false
+	_ = d.in.conn.SetReadDeadline(time.Time{})
+	if d.in.buf != nil || s.ending() || !s.srv.parker.watch(d) {
+		return nil
+	}
+	d.parked.Store(true)
+	return errParked
+}
+
+// wake has a parked relay go on. mu is held.
+func (s *session) wake(d *relay) {
+	if d.parked.Load() {
+		d.parked.Store(false)
+		go s.carry(d)
+	}
+}
+
+// readUntil gives a relay a deadline for the rest of what its peer has to say. mu is held.
+func (s *session) readUntil(d *relay, t time.Time) {
+	d.kicked, d.until = false, t
+	_ = d.in.conn.SetReadDeadline(t)
+	s.wake(d)
+}
