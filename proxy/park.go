@@ -68,7 +68,7 @@ func (s *server) idle(list []*relay) []*relay {
 func (s *session) kick(d *relay) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d.parked.Load() || d.kicked || d.out.inside || !s.rt.Established() || s.ending() {
+	if d.parked.Load() || d.kicked || !d.until.IsZero() || d.out.inside || !s.rt.Established() || s.ending() {
 		return
 	}
 	d.kicked = true
