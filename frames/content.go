@@ -1,6 +1,9 @@
 package frames
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // A message as a publisher or a broker sends it most often, method, header and body frames one behind the other, can be looked at as a whole.
 
@@ -75,9 +78,11 @@ func scanMessage(b []byte, key, end int, most uint32) (m Message, ok bool) {
 	if uint64(uint32(method>>8)) != uint64(end-HeadSize) || header>>40 != method>>40+leadOf(TypeHeader-TypeMethod, 0) || size < minContent {
 		return m, false
 	}
+	if most == 0 {
+		most = math.MaxUint32
+	}
 	m = Message{Key: key, Header: end + 1, Body: end + 1 + int(size) + Overhead}
-	// Sizes are above 0, so with most at 0 the subtraction makes a limit that nothing exceeds.
-	if max(uint32(end-HeadSize), size)-1 > most-1 || uint64(size)+Overhead > uint64(len(b)-m.Header) || b[m.Body-1] != End {
+	if max(uint32(end-HeadSize), size) > most || uint64(size)+Overhead > uint64(len(b)-m.Header) || b[m.Body-1] != End {
 		return m, false
 	}
 	body := method>>40 + leadOf(TypeBody-TypeMethod, 0)
@@ -88,9 +93,9 @@ func scanMessage(b []byte, key, end int, most uint32) (m Message, ok bool) {
 			return m, false
 		}
 		head := lead(rest)
-		size := uint32(head >> 8)
+		size := uint32(head >> 8) // 0 is too large, less one
 		whole := uint64(size) + Overhead
-		if head>>40 != body || size-1 > most-1 || uint64(size) > left || whole > uint64(len(rest)) || rest[whole-1] != End {
+		if head>>40 != body || size-1 >= most || uint64(size) > left || whole > uint64(len(rest)) || rest[whole-1] != End {
 			return m, false
 		}
 		left -= uint64(size)
