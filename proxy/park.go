@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 )
@@ -12,6 +13,12 @@ import (
 
 // parkEvery is how often relays are looked at. Whoever has read nothing between two looks is parked.
 const parkEvery = time.Second
+
+// crowdSize is how many relays have to have been parked for their memory to matter, slimEvery how often at the most that is given back.
+const (
+	crowdSize = 200
+	slimEvery = 30 * time.Second
+)
 
 // errParked is what a relay's run returns when another goroutine is to go on with it.
 var errParked = errors.New("parked")
@@ -30,6 +37,7 @@ func (s *server) sweep(stop <-chan struct{}) {
 	tick := time.NewTicker(s.parkEvery)
 	defer tick.Stop()
 	var idle []*relay
+	var slimmed slimmed
 	for {
 		select {
 		case <-stop:
@@ -40,7 +48,26 @@ func (s *server) sweep(stop <-chan struct{}) {
 				d.s.kick(d)
 			}
 			clear(idle)
+			s.slim(&slimmed)
 		}
+	}
+}
+
+// slimmed is when memory was given back last, and what was parked by then.
+type slimmed struct {
+	at       time.Time
+	until    uint64
+	lastSeen uint64
+}
+
+// slim gives memory back to the system once a crowd has gone idle: without traffic there is no garbage collection that would.
+func (s *server) slim(last *slimmed) {
+	parked := s.parkings.Load()
+	calm := parked == last.lastSeen
+	last.lastSeen = parked
+	if calm && parked-last.until >= crowdSize && time.Since(last.at) >= slimEvery {
+		debug.FreeOSMemory()
+		last.at, last.until = time.Now(), parked
 	}
 }
 
@@ -97,6 +124,7 @@ func (s *session) interrupted(d *relay, err error) error {
 		return nil
 	}
 	d.parked.Store(true)
+	s.srv.parkings.Add(1)
 	return errParked
 }
 

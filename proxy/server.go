@@ -44,6 +44,7 @@ type server struct {
 
 	parker    *parker       // nil until it runs
 	parkEvery time.Duration // tests make it shorter
+	parkings  atomic.Uint64 // relays parked so far
 
 	second time.Duration // what heartbeat intervals are counted in; tests make it shorter
 }
