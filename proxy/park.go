@@ -17,7 +17,7 @@ const parkEvery = time.Second
 // crowdSize is how many relays have to have been parked for their memory to matter, slimEvery how often at the most that is given back.
 const (
 	crowdSize = 200
-	slimEvery = 30 * time.Second
+	slimEvery = 5 * time.Second
 )
 
 // errParked is what a relay's run returns when another goroutine is to go on with it.
@@ -37,7 +37,7 @@ func (s *server) sweep(stop <-chan struct{}) {
 	tick := time.NewTicker(s.parkEvery)
 	defer tick.Stop()
 	var idle []*relay
-	var slimmed slimmed
+	var last slimmed
 	for {
 		select {
 		case <-stop:
@@ -48,27 +48,28 @@ func (s *server) sweep(stop <-chan struct{}) {
 				d.s.kick(d)
 			}
 			clear(idle)
-			s.slim(&slimmed)
+			if last.due(s.parkings.Load(), time.Now()) {
+				debug.FreeOSMemory()
+			}
 		}
 	}
 }
 
-// slimmed is when memory was given back last, and what was parked by then.
+// slimmed is when memory was given back to the system last: without traffic there is no garbage collection that would.
 type slimmed struct {
-	at       time.Time
-	until    uint64
-	lastSeen uint64
+	at           time.Time
+	until, count uint64 // relays parked by then, and at the last look
 }
 
-// slim gives memory back to the system once a crowd has gone idle: without traffic there is no garbage collection that would.
-func (s *server) slim(last *slimmed) {
-	parked := s.parkings.Load()
-	calm := parked == last.lastSeen
-	last.lastSeen = parked
-	if calm && parked-last.until >= crowdSize && time.Since(last.at) >= slimEvery {
-		debug.FreeOSMemory()
-		last.at, last.until = time.Now(), parked
+// due reports whether a crowd has gone idle since, and nobody else does at the moment.
+func (l *slimmed) due(parked uint64, now time.Time) bool {
+	calm := parked == l.count
+	l.count = parked
+	if !calm || parked-l.until < crowdSize || now.Sub(l.at) < slimEvery {
+		return false
 	}
+	l.at, l.until = now, parked
+	return true
 }
 
 // idle appends to list the relays that have read nothing since the last call.

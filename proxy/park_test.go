@@ -98,3 +98,28 @@ func TestParkedConnectionsEnd(t *testing.T) {
 		})
 	}
 }
+
+func TestMemoryIsGivenBackAfterACrowd(t *testing.T) {
+	now := time.Now()
+	var l slimmed
+	for _, look := range []struct {
+		parked uint64
+		later  time.Duration
+		due    bool
+		why    string
+	}{
+		{crowdSize, 0, false, "they are just going idle"},
+		{crowdSize, time.Second, true, "a crowd has"},
+		{crowdSize, time.Minute, false, "nobody has since"},
+		{2*crowdSize - 1, time.Minute, false, "just going idle"},
+		{2*crowdSize - 1, time.Minute, false, "too few"},
+		{2 * crowdSize, 0, false, "just going idle"},
+		{2 * crowdSize, 0, true, "a crowd has"},
+		{4 * crowdSize, time.Second, false, "just going idle"},
+		{4 * crowdSize, time.Second, false, "so soon"},
+		{4 * crowdSize, slimEvery, true, "a crowd has"},
+	} {
+		now = now.Add(look.later)
+		require.Equal(t, look.due, l.due(look.parked, now), "%d parked: %s", look.parked, look.why)
+	}
+}
