@@ -91,23 +91,34 @@ func TestScanMessage(t *testing.T) {
 		deliver := rapid.Bool().Draw(rt, "deliver")
 		b := spoil(rt, append(drawMessage(rt, deliver, 3), 1, 0, 3))
 		most := rapid.SampledFrom([]uint32{0, 30, 39, 4096}).Draw(rt, "most")
-		scan := ScanPublish
-		if deliver {
-			scan = ScanDelivery
-		}
-		if len(b) < Overhead+4 || (Frame(b).Method() != BasicPublishID || deliver) && (Frame(b).Method() != BasicDeliverID || !deliver) {
-			return // the caller's part
-		}
-		want, ok := parts(b, most)
-		got, found := scan(b, most)
-		if Frame(b).Channel() == 0 {
-			return
-		}
-		require.Equal(rt, ok, found, "%x", b)
-		if ok {
-			require.Equal(rt, want, got, "%x", b)
-		}
+		checkScan(rt, b, most)
 	})
+}
+
+func FuzzScanMessage(f *testing.F) {
+	content := AppendFrame(AppendFrame(nil, TypeHeader, 1, []byte("\x00\x3C\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00")), TypeBody, 1, []byte("ab"))
+	f.Add(append(AppendMethod(nil, 1, &BasicPublish{Exchange: "x", RoutingKey: "k"}), content...), uint32(0))
+	f.Add(append(AppendMethod(nil, 1, &BasicDeliver{ConsumerTag: "c", Exchange: "x", RoutingKey: "k"}), content...), uint32(4096))
+	f.Fuzz(func(t *testing.T, b []byte, most uint32) { checkScan(t, b, most) })
+}
+
+func checkScan(t require.TestingT, b []byte, most uint32) {
+	if len(b) < Overhead+4 || Frame(b).Channel() == 0 {
+		return // the caller's part
+	}
+	var got Message
+	found := false
+	switch Frame(b).Method() {
+	case BasicPublishID:
+		got, found = ScanPublish(b, most)
+	case BasicDeliverID:
+		got, found = ScanDelivery(b, most)
+	}
+	want, ok := parts(b, most)
+	require.Equal(t, ok, found, "%x", b)
+	if ok {
+		require.Equal(t, want, got, "%x", b)
+	}
 }
 
 // Whatever has a shape is a message whose parts lie where those of the first one do.
