@@ -97,7 +97,9 @@ func (t *Talk) ToBroker(f frames.Frame) string {
 	if f.Method() == frames.ConnectionTuneOkID {
 		var m frames.ConnectionTuneOk
 		if m.Decode(f.Args()) == nil {
-			t.limit = m.FrameMax
+			if t.limit = m.FrameMax; t.limit > 0 { // no peer may go below (section 4.2.3)
+				t.limit = max(t.limit, frames.MinFrameMax)
+			}
 		}
 	}
 	if t.limit > 0 && uint64(len(f)) > uint64(t.limit)+frames.Overhead {
