@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -279,6 +280,9 @@ func (z *fuzzed) other() {
 		z.others = z.others[1:]
 	} else if x.State().Set != nil {
 		m, _, err := z.topo.Group(x).Join(z.t.Context(), shards.JoinSpec{})
+		if refused, ok := errors.AsType[*shards.BrokerError](err); ok && refused.Code == uint16(frames.AccessRefused) {
+			return // the client's consumer is exclusive
+		}
 		require.NoError(z.t, err)
 		z.others = append(z.others, m)
 	}
