@@ -3,6 +3,7 @@ package frames
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 )
 
 // A message as a publisher or a broker sends it most often, method, header and body frames one behind the other, can be looked at as a whole.
@@ -18,20 +19,22 @@ type Message struct {
 // PublishExchange is where in a basic.publish frame the length octet of the exchange's name stands: behind the ticket.
 const PublishExchange = argsAt + 2
 
-// DeliverExchange is where in a basic.deliver frame, as ScanDelivery finds it, the length octet of the exchange's name stands: behind consumer tag,
-// delivery tag (8 octets) and redelivered.
-func DeliverExchange(b []byte) int { return argsAt + 1 + int(b[argsAt]) + 9 }
+// DeliverTag is where in a basic.deliver frame the length octet of the consumer tag stands.
+const DeliverTag = argsAt
 
-// ConsumerTagAt is where in a basic.deliver frame the consumer tag begins, behind its length octet.
-const ConsumerTagAt = argsAt + 1
+// DeliverNumber is where in a basic.deliver frame the eight octets of the delivery tag begin, which redelivered follows on, and then the exchange's name.
+func DeliverNumber(b []byte) int { return DeliverTag + 1 + int(b[DeliverTag]) }
+
+// DeliverExchange is where in a basic.deliver frame the length octet of the exchange's name stands.
+func DeliverExchange(b []byte) int { return DeliverNumber(b) + 8 + 1 }
+
+// Shortstr is the short string whose length octet stands at offset at of b, which is borrowed and must hold it.
+func Shortstr(b []byte, at int) []byte { return b[at+1 : at+1+int(b[at])] }
 
 // argsAt is where a method frame's arguments begin: behind head and id.
 const argsAt = HeadSize + 4
 
-// leadSize is the size of what lead reads: a frame's head and the first octet behind it. No frame is shorter.
-const leadSize = HeadSize + 1
-
-// lead is a frame's first eight octets as one number, so that type and channel are compared at once.
+// lead is a frame's first eight octets, which every frame has, as one number: type and channel are compared at once.
 func lead(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
 
 // leadOf is what lead(b)>>40 is for frames of that type on that channel.
@@ -44,12 +47,8 @@ func ScanPublish(b []byte, most uint32) (m Message, ok bool) {
 	if len(b) <= PublishExchange {
 		return m, false
 	}
-	key := PublishExchange + 1 + int(b[PublishExchange])
-	if key >= len(b) {
-		return m, false
-	}
 	const bits = 1
-	return scanMessage(b, key, key+1+int(b[key])+bits, most)
+	return scanMessage(b, PublishExchange, bits, most)
 }
 
 // ScanDelivery is ScanPublish for a basic.deliver. The limit is that of its body frames and of its header frame.
@@ -61,15 +60,16 @@ func ScanDelivery(b []byte, most uint32) (m Message, ok bool) {
 	if exchange >= len(b) {
 		return m, false
 	}
+	return scanMessage(b, exchange, 0, most)
+}
+
+// scanMessage finds the parts of a message from its exchange's name on. behind is how many octets of arguments follow on the routing key.
+func scanMessage(b []byte, exchange, behind int, most uint32) (m Message, ok bool) {
 	key := exchange + 1 + int(b[exchange])
 	if key >= len(b) {
 		return m, false
 	}
-	return scanMessage(b, key, key+1+int(b[key]), most)
-}
-
-// scanMessage finds the rest of a message whose method frame has its end octet at end.
-func scanMessage(b []byte, key, end int, most uint32) (m Message, ok bool) {
+	end := key + 1 + int(b[key]) + behind // the method frame's end octet
 	if len(b) < end+1+Overhead+minContent || b[end] != End {
 		return m, false
 	}
@@ -89,7 +89,7 @@ func scanMessage(b []byte, key, end int, most uint32) (m Message, ok bool) {
 	m.End = m.Body
 	for left := binary.BigEndian.Uint64(b[m.Header+HeadSize+4:]); left > 0; {
 		rest := b[m.End:]
-		if len(rest) < leadSize {
+		if len(rest) < Overhead {
 			return m, false
 		}
 		head := lead(rest)
@@ -177,7 +177,7 @@ func AppendMessageBCC(dst, b []byte, m Message, n int, key string) (out []byte, 
 	room := 5 + len(key)
 	grown := 4 + bccEntry + room
 	start := len(dst)
-	dst = grow(dst, n+grown)
+	dst = slices.Grow(dst, n+grown)[:start+n+grown]
 	message := dst[start:]
 	copy(message, b[:at])
 	// What is written anew is read from b: reading what has just been copied waits for the copy.
@@ -204,12 +204,4 @@ func bccSpot(f Frame) int {
 		return HeadSize + at
 	}
 	return 0
-}
-
-// grow makes dst n octets longer.
-func grow(dst []byte, n int) []byte {
-	if cap(dst)-len(dst) < n {
-		dst = append(make([]byte, 0, 2*cap(dst)+n), dst...)
-	}
-	return dst[:len(dst)+n]
 }

@@ -136,7 +136,7 @@ func TestShape(t *testing.T) {
 		require.True(rt, ok)
 		prefix = m.Key + 1
 		if deliver {
-			prefix = exchange - 9
+			prefix = DeliverNumber(b)
 		}
 		s, ok := m.ShapeOf(b, prefix, exchange)
 		if !ok {

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -114,12 +113,7 @@ func TestAlarm(t *testing.T) {
 	publishKeys(t, ch, "images", keys("key", 40))
 	blockings := conn.NotifyBlocked(make(chan amqp.Blocking, 2))
 	e.ctl("set_vm_memory_high_watermark", "0.0001")
-	eventually(t, "the alarm", func() string { // a publish in front of it would block nobody
-		if !strings.Contains(e.ctl("eval", "rabbit_alarm:get_alarms()."), "memory") {
-			return "there is none"
-		}
-		return ""
-	})
+	awaitAlarm(t, e.broker) // a publish in front of it would block nobody
 	confirm, err := ch.PublishWithDeferredConfirmWithContext(t.Context(), "images", "k", true, false, text("blocked"))
 	require.NoError(t, err)
 	b := wait(t, "connection.blocked", blockings)

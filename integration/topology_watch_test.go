@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,18 @@ import (
 	"github.com/shardmq/shardmq/integration/rig"
 	"github.com/shardmq/shardmq/shards"
 )
+
+// awaitAlarm waits until the node has raised a memory alarm.
+func awaitAlarm(t *testing.T, node *rig.Node) {
+	t.Helper()
+	eventuallyEvery(t, 100*time.Millisecond, "a memory alarm", func() string {
+		out, err := node.Ctl(t.Context(), "eval", "rabbit_alarm:get_alarms().")
+		if err != nil || !strings.Contains(out, "memory") {
+			return fmt.Sprint(out, err)
+		}
+		return ""
+	})
+}
 
 // TestTopologyAlarm: with a memory alarm the control connection comes up all the
 // same when it knows the node's name. When it has to learn that it waits: a guess
@@ -25,10 +38,7 @@ func TestTopologyAlarm(t *testing.T) {
 	require.NoError(t, err)
 	_, err = node.Ctl(t.Context(), "set_vm_memory_high_watermark", "0.000001")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		out, err := node.Ctl(t.Context(), "eval", "rabbit_alarm:get_alarms().")
-		return err == nil && strings.Contains(out, "memory")
-	}, patience, 100*time.Millisecond)
+	awaitAlarm(t, node)
 	definition := shards.Definition{ShardsPerNode: 4}
 	named := newTopology(t, node.URL, "^alarm$", definition, controlOf(t, node.URL, node.Name))
 	state, err := named.top.Resolve(t.Context(), named.exchange("alarm"), false)

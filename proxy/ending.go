@@ -32,7 +32,6 @@ func (s *session) malformed(d *relay, err error) error {
 	} else {
 		s.rt.RaiseConnection(e)
 	}
-	s.after(d.out)
 	return err
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // reader reads one socket into a pooled buffer that it holds only while there is something in it.
-// It is used by one goroutine.
+// One goroutine at a time uses it.
 type reader struct {
 	conn net.Conn
 	raw  syscall.RawConn // nil: conn is not a socket

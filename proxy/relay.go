@@ -15,7 +15,7 @@ const wholeFrameLimit = 16 << 20
 const shown = 16
 
 // relay is one direction of a session: it reads one socket, has the router decide frame by frame and writes to the other.
-// One goroutine runs it.
+// One goroutine at a time runs it, and none while it is parked.
 type relay struct {
 	s    *session
 	in   *reader

@@ -38,7 +38,7 @@ var (
 
 // session is one client connection and its upstream connection.
 //
-// Two goroutines relay, one per direction, each reading one socket and writing the other. mu guards the router and the outlets'
+// Two relays, one per direction, read one socket and write the other, each in a goroutine that ends while it is parked. mu guards the router and the outlets'
 // tokens; it is never held while reading or writing a socket, nor while a topology is asked. The session closes both sockets, once
 // both relays have ended.
 type session struct {

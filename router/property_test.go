@@ -184,21 +184,24 @@ func (w *world) drain() {
 	}
 }
 
-// readMost is how many frames are read at once at the most.
-const readMost = 8
+// some takes one frame or a few from the front of what somebody has sent.
+func (w *world) some(sent *[]frames.Frame, who string) []frames.Frame {
+	const most = 8
+	n := 1 + w.pick(min(len(*sent), most))
+	read := (*sent)[:n]
+	*sent = (*sent)[n:]
+	for _, f := range read {
+		w.log(who, f)
+	}
+	return read
+}
 
 // clientFrame has the router read the next frames of the client's; false when there is none.
 func (w *world) clientFrame() bool {
 	if len(w.client.out) == 0 {
 		return false
 	}
-	n := 1 + w.pick(min(len(w.client.out), readMost))
-	read := w.client.out[:n]
-	w.client.out = w.client.out[n:]
-	for _, f := range read {
-		w.log("client ", f)
-	}
-	w.clientRead(read...)
+	w.clientRead(w.some(&w.client.out, "client ")...)
 	return true
 }
 
@@ -216,13 +219,7 @@ func (w *world) serverOut() bool {
 	if len(w.server.out) == 0 {
 		return false
 	}
-	n := 1 + w.pick(min(len(w.server.out), readMost))
-	read := w.server.out[:n]
-	w.server.out = w.server.out[n:]
-	for _, f := range read {
-		w.log("broker ", f)
-	}
-	w.brokerRead(read...)
+	w.brokerRead(w.some(&w.server.out, "broker ")...)
 	return true
 }
 

@@ -68,9 +68,9 @@ func (c *Conn) plainPublish(ch *channel, b []byte, frameMax uint32, out *Parts, 
 	if !ok {
 		return 0
 	}
-	exchange, key := b[frames.PublishExchange+1:m.Key], ""
+	exchange, key := frames.Shortstr(b, frames.PublishExchange), ""
 	if c.dir != nil {
-		if key, ok = c.plainRoute(ch, exchange, b[m.Key+1:m.Header-2]); !ok {
+		if key, ok = c.plainRoute(ch, exchange, frames.Shortstr(b, m.Key)); !ok {
 			return 0
 		}
 	}
@@ -90,7 +90,7 @@ func (c *Conn) plainPublish(ch *channel, b []byte, frameMax uint32, out *Parts, 
 	n, x := m.End, c.lastRoute.Exchange
 	for ok && s.Next(b[n:]) {
 		next := b[n:]
-		if key, ok = ch.plainKey(x, next[m.Key+1:m.Header-2]); !ok || !c.appendShard(ch, next, m, key, out, at+n) {
+		if key, ok = ch.plainKey(x, frames.Shortstr(next, m.Key)); !ok || !c.appendShard(ch, next, m, key, out, at+n) {
 			break
 		}
 		n += m.End
@@ -100,10 +100,7 @@ func (c *Conn) plainPublish(ch *channel, b []byte, frameMax uint32, out *Parts, 
 
 // appendShard has the message m at the start of b go out with a shard key; false when that cannot be.
 func (c *Conn) appendShard(ch *channel, b []byte, m frames.Message, key string, out *Parts, at int) bool {
-	n := m.End
-	if n-m.Body > copied {
-		n = m.Body
-	}
+	n := copyEnd(m)
 	up, changed := frames.AppendMessageBCC(c.up, b, m, n, key)
 	if !changed || c.limits.broker > 0 && len(up)-len(c.up)-m.Header-(n-m.Body) > int(c.limits.broker) {
 		return false
@@ -189,52 +186,58 @@ func (c *Conn) plainDeliver(ch *channel, b []byte, out *Parts, at int) int {
 		return 0
 	}
 	var a *attachment
-	name := frames.DeliverExchange(b)
-	tag := b[frames.ConsumerTagAt : name-9]
 	if len(ch.slots) > 0 {
-		a = c.attachmentOf(ch, tag)
+		a = c.attachmentOf(ch, frames.Shortstr(b, frames.DeliverTag))
 	}
-	header := frames.Frame(b[m.Header:m.Body:m.Body])
-	table := c.dir != nil && header.HasTable()
-	if a == nil && !table {
-		n := m.End
-		if s, ok := m.ShapeOf(b, name-9, name); ok {
-			n += s.Count(b[n:]) * m.End
-		}
-		out.Add(FromRead, at, at+n)
-		return n
+	if a != nil || c.dir != nil && frames.Frame(b[m.Header:m.Body:m.Body]).HasTable() {
+		c.rewriteDelivery(ch, a, b, m, out, at)
+		return m.End
 	}
 	n := m.End
-	if n-m.Body > copied {
-		n = m.Body
+	if s, ok := m.ShapeOf(b, frames.DeliverNumber(b), frames.DeliverExchange(b)); ok {
+		n += s.Count(b[n:]) * m.End
 	}
-	exchange, key := b[name+1:m.Key], b[m.Key+1:m.Header-1]
+	out.Add(FromRead, at, at+n)
+	return n
+}
+
+// rewriteDelivery has the delivery m at the start of b go out under the client's consumer tag, if it is of an attachment (nil: it is not), and with the
+// header that its publisher sent.
+func (c *Conn) rewriteDelivery(ch *channel, a *attachment, b []byte, m frames.Message, out *Parts, at int) {
+	header := frames.Frame(b[m.Header:m.Body:m.Body])
+	exchange, key := frames.Shortstr(b, frames.DeliverExchange(b)), frames.Shortstr(b, m.Key)
+	n, before := copyEnd(m), len(c.down)
+	table := c.dir != nil && header.HasTable() // else the rest is copied in one piece
+	front := n
+	if table {
+		front = m.Header
+	}
 	if a != nil {
-		c.delivered(ch, a, binary.BigEndian.Uint64(b[name-9:]), b[name-1]&1 != 0 || len(exchange) == 0, key)
-	}
-	tail := m.Header
-	if !table {
-		tail = n
-	}
-	before := len(c.down)
-	if a != nil {
-		c.down = frames.AppendDeliveryWithTag(c.down, b[:tail], a.of.tag)
+		number := frames.DeliverNumber(b)
+		c.delivered(ch, a, binary.BigEndian.Uint64(b[number:]), b[number+8]&1 != 0 || len(exchange) == 0, key)
+		c.down = frames.AppendDeliveryWithTag(c.down, b[:front], a.of.tag)
 	} else {
-		c.down = append(c.down, b[:tail]...)
+		c.down = append(c.down, b[:front]...)
 	}
 	if table {
-		var restored bool
-		c.down, restored = frames.AppendHeaderRestored(c.down, header, c.restores(exchange, key))
+		down, restored := frames.AppendHeaderRestored(c.down, header, c.restores(exchange, key))
 		switch {
 		case restored:
-			c.down = append(c.down, b[m.Body:n]...)
+			c.down = append(down, b[m.Body:n]...)
 		case a != nil:
 			c.down = append(c.down, b[m.Header:n]...)
-		default:
+		default: // as it came after all
 			c.down, n = c.down[:before], 0
 		}
 	}
 	out.AddOwn(len(c.down))
 	out.Add(FromRead, at+n, at+m.End)
+}
+
+// copyEnd is up to where a message that is written anew is copied; the rest goes out from where it was read.
+func copyEnd(m frames.Message) int {
+	if m.End-m.Body > copied {
+		return m.Body
+	}
 	return m.End
 }

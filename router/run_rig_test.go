@@ -1,8 +1,6 @@
 package router_test
 
 import (
-	"bytes"
-
 	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/router"
 )
@@ -20,7 +18,10 @@ func (r *rig) brokerRead(fs ...frames.Frame) {
 }
 
 func (r *rig) read(fs []frames.Frame, run func([]byte, *router.Parts) int, one func(frames.Frame) router.Verdict, take func([]byte) []byte, sink func(frames.Frame)) {
-	b := bytes.Join(asBytes(fs), nil)
+	var b []byte
+	for _, f := range fs {
+		b = append(b, f...)
+	}
 	for len(b) > 0 {
 		var out router.Parts
 		n := run(b, &out)
@@ -50,12 +51,4 @@ func (r *rig) read(fs []frames.Frame, run func([]byte, *router.Parts) int, one f
 		each(append(wire, own[used:]...), sink)
 		r.flush()
 	}
-}
-
-func asBytes(fs []frames.Frame) [][]byte {
-	out := make([][]byte, len(fs))
-	for i, f := range fs {
-		out[i] = f
-	}
-	return out
 }
