@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -24,9 +25,9 @@ func TestLadder(t *testing.T) {
 		{time.Minute + 59*time.Second, 2 * time.Minute, "120s"},
 		{48 * time.Hour, 24 * time.Hour, "86400s"},
 	} {
-		d, name := atLeast(tc.asked)
+		d := ladder[atLeast(tc.asked)]
 		require.Equal(t, tc.given, d)
-		require.Equal(t, tc.name, name)
+		require.Equal(t, tc.name, delayName(d))
 	}
 }
 
@@ -44,5 +45,31 @@ func TestDelay(t *testing.T) {
 		got := float64(r.delay(attempts))
 		require.GreaterOrEqual(t, got, want*0.75-1)
 		require.LessOrEqual(t, got, want*1.25+1)
+	})
+}
+
+// TestRungs: queues that are avoided are passed over, up to so many, until their time is over.
+func TestRungs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r rungs
+		require.Equal(t, time.Second, r.atLeast(900*time.Millisecond))
+		require.True(t, r.avoid(time.Second))
+		require.False(t, r.avoid(time.Second), "known")
+		require.Equal(t, 1200*time.Millisecond, r.atLeast(time.Second))
+		require.Equal(t, 800*time.Millisecond, r.atLeast(700*time.Millisecond))
+
+		first := atLeast(time.Second)
+		for _, d := range ladder[first : first+mostAvoided] {
+			r.avoid(d)
+		}
+		require.Equal(t, ladder[first+mostAvoided], r.atLeast(time.Second))
+		r.avoid(ladder[first+mostAvoided])
+		require.Equal(t, time.Second, r.atLeast(time.Second), "none near is any better")
+		r.avoid(LongestDelay)
+		require.Equal(t, LongestDelay, r.atLeast(2*LongestDelay))
+
+		time.Sleep(avoidTime)
+		require.Equal(t, 1200*time.Millisecond, r.atLeast(1100*time.Millisecond))
+		require.True(t, r.avoid(time.Second))
 	})
 }

@@ -148,8 +148,7 @@ func (d *Desk) Purge(ctx context.Context) (gone int, err error) {
 	}
 	names := []string{d.job.dueQueue()}
 	for _, delay := range ladder {
-		_, name := atLeast(delay)
-		names = append(names, d.job.retryQueue(name))
+		names = append(names, d.job.retryQueue(delayName(delay)))
 	}
 	for _, name := range names {
 		err := d.s.aside(func(ch *amqp.Channel) error {

@@ -55,6 +55,7 @@ type Pool struct {
 	heldUntil time.Time // the endpoint asked to be left alone
 	// resting are jobs that are kept here for their delay, because others of their keys have to wait for them.
 	resting map[*item]*time.Timer
+	rungs   rungs
 
 	consumers atomic.Int32 // of the job's queue, at the broker
 	connected atomic.Bool

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -14,15 +15,30 @@ var (
 	errNotRouted = errors.New("no queue took it")
 	errNacked    = errors.New("the broker could not take it (basic.nack)")
 	errGone      = errors.New("the connection is gone")
+	// A quorum queue without a leader takes nothing and refuses nothing.
+	errUnconfirmed = errors.New("the broker has not confirmed it in time, and has not said that it is short of memory or disk (connection.blocked)")
+)
+
+// How long a confirm is waited for, connection.blocked apart. A broker that is merely slow must not be sent the same job
+// again and again, so the time doubles for as long as nothing is confirmed at all.
+const (
+	patience     = 15 * time.Second
+	mostPatience = 4 * time.Minute
 )
 
 // publisher publishes messages and tells what became of each, over a connection of its own: a broker that is short of
 // memory or disk reads nothing more of a connection that publishes, acknowledgements included. Safe for concurrent use.
 type publisher struct {
-	line   *connection
-	ch     *amqp.Channel
-	closed chan *amqp.Error // why the channel was closed, if not by us
-	number atomic.Int64
+	line     *connection
+	ch       *amqp.Channel
+	closed   chan *amqp.Error // why the channel was closed, if not by us
+	patience time.Duration    // how long a confirm is waited for
+	blocked  chan amqp.Blocking
+	number   atomic.Int64
+	// free is since when the connection is not blocked, in Unix nanoseconds; 0 = it is blocked.
+	free atomic.Int64
+	// confirmed says that there was a confirm; late, that one was given up.
+	confirmed, late atomic.Bool
 	// The channel hands over a return before it handles the confirm that follows. returns has no room, so whoever asks
 	// after the confirm is served after the return.
 	returns chan amqp.Return
@@ -38,7 +54,7 @@ type question struct {
 }
 
 // newPublisher opens a channel in confirm mode and uses it until it is closed, and the connection with it.
-func newPublisher(line *connection) (*publisher, error) {
+func newPublisher(line *connection, patience time.Duration) (*publisher, error) {
 	ch, err := line.Channel()
 	if err != nil {
 		return nil, fmt.Errorf("open a channel: %w", err)
@@ -46,10 +62,32 @@ func newPublisher(line *connection) (*publisher, error) {
 	if err := ch.Confirm(false); err != nil {
 		return nil, fmt.Errorf("ask for confirms: %w", err)
 	}
-	p := &publisher{line: line, ch: ch, closed: ch.NotifyClose(make(chan *amqp.Error, 1)),
+	p := &publisher{line: line, ch: ch, closed: ch.NotifyClose(make(chan *amqp.Error, 1)), patience: patience,
+		blocked: line.NotifyBlocked(make(chan amqp.Blocking)),
 		returns: ch.NotifyReturn(make(chan amqp.Return)), asked: make(chan question), done: make(chan struct{})}
+	p.free.Store(time.Now().UnixNano())
 	go p.keepReturns()
+	go p.heed()
 	return p, nil
+}
+
+// heed ends with the connection, which closes blocked.
+func (p *publisher) heed() {
+	for b := range p.blocked {
+		if b.Active {
+			p.free.Store(0)
+			continue
+		}
+		p.free.Store(time.Now().UnixNano())
+	}
+}
+
+// patienceAfter returns how long its successor is to wait for a confirm. Called when it is over.
+func (p *publisher) patienceAfter() time.Duration {
+	if p.late.Load() && !p.confirmed.Load() {
+		return min(2*p.patience, mostPatience)
+	}
+	return patience
 }
 
 // over reports whether there is nothing to be published with it any more.
@@ -95,12 +133,8 @@ func (p *publisher) publish(ctx context.Context, exchange, key string, m amqp.Pu
 	if err != nil {
 		return err
 	}
-	select {
-	case <-confirm.Done():
-	case <-p.done:
-		return p.why
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := p.await(ctx, confirm); err != nil {
+		return err
 	}
 	answer := make(chan string, 1)
 	select {
@@ -115,4 +149,54 @@ func (p *publisher) publish(ctx context.Context, exchange, key string, m amqp.Pu
 		return errNacked
 	}
 	return nil
+}
+
+// await returns nil once there is an answer. One that does not come in time ends the connection: what is published from
+// then on goes by another.
+func (p *publisher) await(ctx context.Context, confirm *amqp.DeferredConfirmation) error {
+	began := time.Now()
+	late := time.NewTimer(p.patience)
+	defer late.Stop()
+	for {
+		select {
+		case <-confirm.Done():
+			if confirm.Acked() || !p.ch.IsClosed() {
+				p.confirmed.Store(true)
+				return nil
+			}
+			<-p.done // it is no answer: all that is open is let go when the channel closes
+			return p.unanswered(began)
+		case <-p.done:
+			return p.unanswered(began)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-late.C:
+			if more := p.moreTime(); more > 0 {
+				late.Reset(more)
+				continue
+			}
+			p.late.Store(true)
+			p.line.hangUp()
+			<-p.done
+			return errUnconfirmed
+		}
+	}
+}
+
+// unanswered says why there will be no answer to what was published then. Called when the publisher is over.
+func (p *publisher) unanswered(began time.Time) error {
+	// Those that were published with one that was late have the same to say.
+	if p.late.Load() && time.Since(began) > p.patience/2 {
+		return errUnconfirmed
+	}
+	return p.why
+}
+
+// moreTime returns for how much longer a confirm that is late may be: the broker has all its time once it reads again.
+func (p *publisher) moreTime() time.Duration {
+	free := p.free.Load()
+	if free == 0 {
+		return p.patience
+	}
+	return p.patience - time.Since(time.Unix(0, free))
 }

@@ -94,7 +94,11 @@ func (s *session) publisher(ctx context.Context) (*publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	pub, err := newPublisher(conn)
+	wait := patience
+	if s.pub != nil {
+		wait = s.pub.patienceAfter()
+	}
+	pub, err := newPublisher(conn, wait)
 	if err != nil {
 		conn.close()
 		return nil, err

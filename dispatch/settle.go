@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -42,7 +43,8 @@ func (p *Pool) settle(it *item, o target.Outcome) {
 	case target.Dead:
 		letter := it.dead(p.job, attempts, o, time.Now())
 		shorten(letter, it.session.room())
-		if p.publish(it, p.job.deadQueue(), p.job.lasting(), letter) {
+		dead := place{queue: p.job.deadQueue(), args: p.job.lasting()}
+		if p.publish(it, letter, func() place { return dead }) {
 			p.acknowledge(it, &p.stats.dead)
 		}
 	case target.Again:
@@ -71,8 +73,7 @@ func (p *Pool) later(it *item, attempts int, d time.Duration, count *counter) {
 		p.rest(it, d)
 		return
 	}
-	d, name := atLeast(d)
-	if p.publish(it, p.job.retryQueue(name), p.job.holding(d.Milliseconds()), m) {
+	if p.publish(it, m, func() place { return p.job.waiting(p.rungs.atLeast(d)) }) {
 		p.acknowledge(it, count)
 	}
 	p.line.finish(it)
@@ -93,21 +94,32 @@ func (p *Pool) rest(it *item, d time.Duration) {
 	})
 }
 
-// publish puts a job into another queue of ours. It tries until that is confirmed; it returns false if the session ended
-// before, so that the job comes again.
-func (p *Pool) publish(it *item, queue string, args amqp.Table, m amqp.Publishing) bool {
+// place is a queue of ours that a job is put into.
+type place struct {
+	queue string
+	args  amqp.Table
+	delay time.Duration // of a retry queue; 0 = it is none
+}
+
+// publish puts a job into another queue of ours, each time where says. It tries until that is confirmed; it returns false
+// if the session ended before, so that the job comes again.
+func (p *Pool) publish(it *item, m amqp.Publishing, where func() place) bool {
 	s := it.session
+	at := where()
 	late := time.AfterFunc(confirmLate, func() {
-		p.log.Warn("the broker does not take a job that failed, as when it is short of memory or disk; its executor waits for that", zap.String("queue", queue))
+		p.log.Warn("the broker does not take a job that failed, as when it is short of memory or disk; its executor waits for that", zap.String("queue", at.queue))
 	})
 	defer late.Stop()
 	for told := false; !s.over(); {
-		err := s.put(p.requests, queue, args, m)
+		now := where()
+		err := s.put(p.requests, now.queue, now.args, m)
 		if err == nil {
 			return true
 		}
-		if !told && p.requests.Err() == nil {
-			p.log.Warn("a job that failed could not be handed on; it is kept and tried again", zap.String("queue", queue), zap.Error(err))
+		if now.delay > 0 && (errors.Is(err, errUnconfirmed) || errors.Is(err, errNacked)) {
+			p.avoid(now)
+		} else if !told && p.requests.Err() == nil {
+			p.log.Warn("a job that failed could not be handed on; it is kept and tried again", zap.String("queue", now.queue), zap.Error(err))
 			told = true
 		}
 		select {
@@ -118,6 +130,14 @@ func (p *Pool) publish(it *item, queue string, args amqp.Table, m amqp.Publishin
 		}
 	}
 	return false
+}
+
+// avoid has jobs wait elsewhere than in a retry queue that confirms nothing.
+func (p *Pool) avoid(at place) {
+	if p.rungs.avoid(at.delay) {
+		p.log.Warn("a retry queue takes nothing, as one without a leader; jobs wait in the one for the next longer delay meanwhile (see rabbitmq-queues quorum_status)",
+			zap.String("queue", at.queue), zap.Duration("for", avoidTime))
+	}
 }
 
 // acknowledge tells the broker that a job is settled, and counts it.

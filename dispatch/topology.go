@@ -3,6 +3,7 @@ package dispatch
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -71,6 +72,11 @@ func (j *Job) holding(milliseconds int64) amqp.Table {
 		args[amqp.QueueOverflowArg] = amqp.QueueOverflowRejectPublish
 	}
 	return args
+}
+
+// waiting is where jobs wait for so long, one of the ladder's delays.
+func (j *Job) waiting(delay time.Duration) place {
+	return place{queue: j.retryQueue(delayName(delay)), args: j.holding(delay.Milliseconds()), delay: delay}
 }
 
 // isMissing reports whether a broker said that there is no such queue or exchange.
