@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,8 +16,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == relayCommand { // started by startRelay
-		fail(relay(os.Args[2]))
+	if known, err := subcommand(os.Args[1:]); known { // started by startChild
+		fail(err)
 		return
 	}
 	code := m.Run()
@@ -28,16 +28,26 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// testScale is enough for every workload to do what it does.
+var testScale = scale{messages: 120_000, opens: 40, crowd: [2]int{20, 60}, paced: 50, queued: 2000}
+
 // Every workload goes through every contestant, and every message is accounted for.
 func TestRunsEverything(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.md")
 	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), options{rounds: 1, messages: 120_000, only: regexp.MustCompile(".")}, &out))
+	o := options{rounds: 1, scale: testScale, only: regexp.MustCompile("."), markdown: file}
+	require.NoError(t, run(t.Context(), o, &out))
 	t.Log("\n" + out.String())
-	for _, w := range workloads(1000) {
-		require.Contains(t, out.String(), w.name)
+	written, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for _, p := range parts(o) {
+		for _, w := range p.workloads {
+			for _, f := range w.figures {
+				require.Regexp(t, `(?m)^`+regexp.QuoteMeta(f.name)+` +[a-z]`, out.String())
+				require.Contains(t, string(written), "| "+f.name+" | **shardmq** |")
+			}
+		}
 	}
-	rows := regexp.MustCompile(`(?m)^.{24}shardmq `).FindAllString(out.String(), -1)
-	require.Len(t, rows, len(workloads(1000)), "one for each workload")
 }
 
 // A proxy that should have sharded and did not is found out.
@@ -67,32 +77,18 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-func TestReport(t *testing.T) {
-	all := []contestant{{name: direct}, {name: haproxy, pid: 1}, {name: shardmq, pid: 2}}
-	todo := []workload{{name: "publish"}}
-	got := results{"publish": {
-		direct:  {{4e6, 0, 1e6}, {6e6, 0, 1e6}, {5e6, 0, 1e6}},
-		haproxy: {{2e6, 0.1, 1e6}, {2e6, 0.2, 1e6}, {1e6, 0.3, 1e6}},
-		shardmq: {{1e6, 0.2, 1e6}, {2e6, 0.2, 1e6}, {3e6, 0.2, 1e6}},
-	}}
-	var out bytes.Buffer
-	require.NoError(t, report(&out, options{rounds: 3}, all, todo, []string{"a note"}, got))
-	lines := strings.Split(out.String(), "\n")
-	require.Contains(t, lines[0], "3 interleaved rounds")
-	require.Equal(t, `
-                                               ratio to                     CPU s /
-workload                through       M msg/s   haproxy  lowest .. highest   M msgs
-
-publish                 direct          5.000      3.00       2.00 .. 5.00        -
-                        haproxy         2.000      1.00       1.00 .. 1.00    0.200
-                        shardmq         2.000      1.00       0.50 .. 3.00    0.200
-`, strings.Join(lines[1:9], "\n"))
-	require.Contains(t, out.String(), "Note: a note")
-
-	for _, c := range []struct {
-		want    float64
-		numbers []float64
-	}{{2, []float64{3, 1, 2}}, {2.5, []float64{4, 1, 2, 3}}, {7, []float64{7}}} {
-		require.InDelta(t, c.want, median(c.numbers), 0)
+func TestParseStatus(t *testing.T) {
+	kib, err := parseStatus("Name:\tx\nVmHWM:\t  900 kB\nVmRSS:\t  1234 kB\nThreads:\t1\n")
+	require.NoError(t, err)
+	require.Equal(t, 1234, kib)
+	for _, bad := range []string{"Name:\tx\n", "VmRSS:\t x kB\n"} {
+		_, err := parseStatus(bad)
+		require.Error(t, err, bad)
 	}
+	kib, err = residentKiB(os.Getpid())
+	require.NoError(t, err)
+	require.Positive(t, kib)
+	n, err := descriptors(os.Getpid())
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, n, 3)
 }

@@ -1,4 +1,4 @@
-// Command bench measures how many messages a second go through shardmq, beside a plain TCP relay in the same run.
+// Command bench measures what a proxy costs: shardmq beside plain TCP relays and other proxies, in the same run.
 //
 // A broker stand-in that discards everything and a client that sends pre-encoded messages leave the proxy as the
 // slowest part. All contestants meet every workload in every round, in an order that rotates, so that whatever else
@@ -6,7 +6,7 @@
 //
 // Usage:
 //
-//	go run ./integration/bench [-rounds 5] [-messages 5000000] [-only REGEXP]
+//	go run ./integration/bench [-rounds 7] [-messages 5000000] [-only REGEXP] [-markdown FILE]
 package main
 
 import (
@@ -25,31 +25,51 @@ import (
 // options are the command line.
 type options struct {
 	rounds   int
-	messages int            // of 16 octets in one measurement; of larger ones there are fewer
 	only     *regexp.Regexp // names of the workloads to run
+	markdown string         // file for the report; "": none
+	scale    scale
 }
 
 func main() {
-	// The Go relay among the contestants is this program under another name: it has to be a process of its own for
-	// its CPU time to be read.
-	if len(os.Args) == 3 && os.Args[1] == relayCommand {
-		fail(relay(os.Args[2]))
+	if known, err := subcommand(os.Args[1:]); known {
+		fail(err)
 		return
 	}
-	var o options
-	flag.IntVar(&o.rounds, "rounds", 5, "how often to measure everything")
-	flag.IntVar(&o.messages, "messages", 5_000_000, "messages of 16 octets in one measurement")
-	only := flag.String("only", ".", "run only workloads whose name matches this regular expression")
-	flag.Parse()
-	var err error
-	if o.only, err = regexp.Compile(*only); err != nil || o.rounds < 1 || o.messages < 1000 || flag.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "bench: -only takes a regular expression, -rounds 1 or more, -messages 1000 or more; no further arguments")
+	o, err := parse(flag.CommandLine, os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
 		flag.Usage()
 		os.Exit(2)
 	}
+	fail(raiseLimit())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	fail(errors.Join(run(ctx, o, os.Stdout), rig.Cleanup()))
+}
+
+// parse reads the command line.
+func parse(flags *flag.FlagSet, args []string) (options, error) {
+	o := options{scale: fullScale}
+	flags.IntVar(&o.rounds, "rounds", 7, "how often to measure everything")
+	flags.IntVar(&o.scale.messages, "messages", fullScale.messages, "messages of 16 octets in one measurement")
+	flags.StringVar(&o.markdown, "markdown", "", "write the report to this file as well, in Markdown")
+	only := flags.String("only", ".", "run only workloads whose name matches this regular expression")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	var err error
+	if o.only, err = regexp.Compile(*only); err != nil {
+		return o, fmt.Errorf("-only: %w", err)
+	}
+	switch {
+	case o.rounds < 1:
+		return o, errors.New("-rounds takes 1 or more")
+	case o.scale.messages < 1000:
+		return o, errors.New("-messages takes 1000 or more")
+	case flags.NArg() > 0:
+		return o, fmt.Errorf("unknown argument %q", flags.Arg(0))
+	}
+	return o, nil
 }
 
 func fail(err error) {
