@@ -19,7 +19,7 @@ type scale struct {
 // fullScale is that of a run whose numbers are worth something, but for the messages.
 var fullScale = scale{
 	messages: 5_000_000,
-	opens:    1000,
+	opens:    4000,
 	crowd:    [2]int{1000, 9000},
 	idle:     10 * time.Second,
 	window:   30 * time.Second,
@@ -34,5 +34,5 @@ func parts(o options) []part {
 	}}
 	atSink.workloads = append(throughput(o.scale), opens(o.scale))
 	atSink.workloads = append(atSink.workloads, idleWorkloads(o.scale)...)
-	return []part{atSink}
+	return []part{atSink, latencyPart(o.scale)}
 }

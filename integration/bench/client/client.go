@@ -22,6 +22,9 @@ type Client struct {
 	out  []byte
 	stop func() bool
 
+	consumers int    // attached so far
+	delivered uint64 // the last delivery tag
+
 	writing sync.Mutex // one whole write at a time, where heartbeats are written beside others
 }
 

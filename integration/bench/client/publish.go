@@ -16,6 +16,7 @@ const writeSize = 64 << 10
 type Batch struct {
 	octets []byte
 	ends   []int // where each message ends
+	bodies []int // how long each body is
 }
 
 // Message is one of a batch.
@@ -42,7 +43,7 @@ func NewBatchOf(messages []Message) *Batch {
 		channel := max(m.Channel, number)
 		b.octets = frames.AppendMethod(b.octets, channel, &frames.BasicPublish{Exchange: m.Exchange, RoutingKey: m.RoutingKey})
 		b.octets = sink.AppendMessage(b.octets, channel, m.Headers, m.Body)
-		b.ends = append(b.ends, len(b.octets))
+		b.ends, b.bodies = append(b.ends, len(b.octets)), append(b.bodies, len(m.Body))
 	}
 	return b
 }
@@ -80,6 +81,12 @@ func (c *Client) PublishOne(b *Batch, i int) error {
 		return fmt.Errorf("publish: %w", errors.Join(err, c.farewell()))
 	}
 	return nil
+}
+
+// Body is where message number i has its body, to be written into between publishes. It has to fit into one frame.
+func (b *Batch) Body(i int) []byte {
+	end := b.ends[i] - 1 // before the end of the frame
+	return b.octets[end-b.bodies[i] : end]
 }
 
 // one returns the octets of message number i, going round.
