@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,6 +49,38 @@ func TestRunsEverything(t *testing.T) {
 				require.Contains(t, string(written), "| "+f.name+" | **shardmq** |")
 			}
 		}
+	}
+}
+
+// The smallest and the largest of what is drawn, and a message of everything that grows.
+func TestPlotAndGrowth(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "plot.svg")
+	var out bytes.Buffer
+	o := options{rounds: 1, scale: testScale, plot: plotFlag(file), only: regexp.MustCompile("^plot, publish (0 B|64 KiB|1 KiB, connections: 64)$")}
+	o.scale.messages = 4000
+	require.NoError(t, run(t.Context(), o, &out))
+	drawn, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Contains(t, string(drawn), ">"+shardmq+"</text>")
+
+	each, err := load{shards: 10, policies: 10, channels: 16, connections: 5, headers: 3}.cost(t.Context(), 100_000)
+	require.NoError(t, err)
+	require.Positive(t, each)
+}
+
+func TestFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"-plot": "docs/performance.svg", "-plot=x.svg": "x.svg", "-plot=false": "", "-rounds 2": "",
+	} {
+		o, err := parse(flag.NewFlagSet("", flag.ContinueOnError), strings.Fields(args))
+		require.NoError(t, err, args)
+		require.Equal(t, plotFlag(want), o.plot, args)
+	}
+	for args, fault := range map[string]string{
+		"-only (": "-only", "-rounds 0": "-rounds", "-messages 999": "-messages", "extra": "extra",
+	} {
+		_, err := parse(flag.NewFlagSet("", flag.ContinueOnError), strings.Fields(args))
+		require.ErrorContains(t, err, fault, args)
 	}
 }
 

@@ -21,9 +21,10 @@ const (
 type contestant struct {
 	name   string
 	addr   string
-	pid    int  // of the process whose CPU time counts, 0: there is none
-	shards bool // it knows what a sharded exchange is
-	files  int  // descriptors that it needs for a connection
+	pid    int       // of the process whose CPU time counts, 0: there is none
+	shards bool      // it knows what a sharded exchange is
+	files  int       // descriptors that it needs for a connection
+	broker *rig.Node // behind it, where there is more than one
 	stop   func() error
 	again  func(ctx context.Context) (contestant, error) // starts another one like it
 }

@@ -6,7 +6,7 @@
 //
 // Usage:
 //
-//	go run ./integration/bench [-rounds 7] [-messages 5000000] [-only REGEXP] [-markdown FILE]
+//	go run ./integration/bench [-rounds 7] [-messages 5000000] [-only REGEXP] [-markdown FILE] [-plot[=FILE]] [-growth]
 package main
 
 import (
@@ -27,7 +27,30 @@ type options struct {
 	rounds   int
 	only     *regexp.Regexp // names of the workloads to run
 	markdown string         // file for the report; "": none
+	plot     plotFlag       // file for the picture; "": none
+	growth   bool
 	scale    scale
+}
+
+// plotFlag is the name of a file, which has a default once the flag is given.
+type plotFlag string
+
+// String implements flag.Value.
+func (f *plotFlag) String() string { return string(*f) }
+
+// IsBoolFlag has the flag package take the flag without a value.
+func (f *plotFlag) IsBoolFlag() bool { return true }
+
+// Set implements flag.Value.
+func (f *plotFlag) Set(file string) error {
+	switch file {
+	case "true": // given without a value
+		file = "docs/performance.svg"
+	case "false":
+		file = ""
+	}
+	*f = plotFlag(file)
+	return nil
 }
 
 func main() {
@@ -53,6 +76,8 @@ func parse(flags *flag.FlagSet, args []string) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 7, "how often to measure everything")
 	flags.IntVar(&o.scale.messages, "messages", fullScale.messages, "messages of 16 octets in one measurement")
 	flags.StringVar(&o.markdown, "markdown", "", "write the report to this file as well, in Markdown")
+	flags.Var(&o.plot, "plot", "measure against body size and number of connections, too, and draw that into this file (docs/performance.svg without =FILE)")
+	flags.BoolVar(&o.growth, "growth", false, "measure how the CPU time for a message grows with shards, policies, channels, connections and headers, too")
 	only := flags.String("only", ".", "run only workloads whose name matches this regular expression")
 	if err := flags.Parse(args); err != nil {
 		return o, err

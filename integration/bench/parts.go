@@ -24,7 +24,7 @@ var fullScale = scale{
 	idle:     10 * time.Second,
 	window:   30 * time.Second,
 	paced:    2500,
-	queued:   60_000,
+	queued:   200_000,
 }
 
 // parts are all there are, in the order in which they are measured.
@@ -34,5 +34,12 @@ func parts(o options) []part {
 	}}
 	atSink.workloads = append(throughput(o.scale), opens(o.scale))
 	atSink.workloads = append(atSink.workloads, idleWorkloads(o.scale)...)
-	return []part{atSink, latencyPart(o.scale)}
+	all := []part{atSink, latencyPart(o.scale), pluginPart(o.scale)}
+	if o.plot != "" {
+		all = append(all, plotPart(o.scale))
+	}
+	if o.growth {
+		all = append(all, growthPart(o.scale))
+	}
+	return all
 }

@@ -21,6 +21,9 @@ func publishReport(out io.Writer, o options, all []outcome) error {
 	if _, err := io.WriteString(out, text.String()); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
+	if err := draw(o, all); err != nil {
+		return err
+	}
 	if o.markdown == "" {
 		return nil
 	}
@@ -40,8 +43,10 @@ func (o outcome) text(out *strings.Builder) {
 	fmt.Fprintf(out, "\n== %s\n\n", o.title)
 	fmt.Fprintf(out, columns, "", "", "", "", "ratio to", "", last)
 	fmt.Fprintf(out, columns, "measured", "through", "", "", o.reference, "lowest .. highest", unit)
-	for _, b := range o.blocks() {
-		out.WriteString("\n")
+	for i, b := range o.blocks() {
+		if i == 0 || len(b.rows) > 1 {
+			out.WriteString("\n")
+		}
 		name := b.name
 		for _, r := range b.rows {
 			fmt.Fprintf(out, columns, name, r.contestant, show(r.value, b.digits, ""), b.unit, show(r.ratio, 2, ""), r.spread(), r.last())
@@ -54,12 +59,17 @@ func (o outcome) text(out *strings.Builder) {
 	}
 }
 
-// lastColumn is the head of the column that parts use differently.
+// lastColumn is the head of the column that parts use differently, or not at all.
 func (o outcome) lastColumn() (head, unit string) {
-	if o.cpuOf == "" {
-		return "more than", direct
+	for _, w := range o.workloads {
+		switch {
+		case w.figures[0].overDirect:
+			return "more than", direct
+		case w.each != "":
+			return o.cpuOf + "'s", "CPU us each"
+		}
 	}
-	return o.cpuOf + "'s", "CPU us each"
+	return "", ""
 }
 
 // last is the column of CPU times, or of what is more than direct.
@@ -90,6 +100,9 @@ func (o outcome) remarks() []string {
 }
 
 func verdictsText(out *strings.Builder, all []outcome) {
+	if !slices.ContainsFunc(all, func(o outcome) bool { return len(o.verdicts()) > 0 }) {
+		return
+	}
 	const columns = "%-70s%20s%22s%6s\n"
 	out.WriteString("\n== what shardmq is to reach\n\n")
 	fmt.Fprintf(out, columns, "measured", "shardmq", "wanted", "met")

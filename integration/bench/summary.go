@@ -47,8 +47,13 @@ func (o outcome) blocks() []block {
 
 // row is one contestant's part of a workload's figure.
 func (o outcome) row(w workload, figure int, c contestant) row {
-	values := o.pairs(w, figure, c.name, c.name, func(own, _ float64) float64 { return own })
-	ratios := o.pairs(w, figure, c.name, o.reference, func(own, other float64) float64 { return own / other })
+	var values []float64
+	for _, m := range o.got[w.name][c.name] {
+		if v := m.values[figure]; !math.IsNaN(v) {
+			values = append(values, v)
+		}
+	}
+	ratios := o.pairs(w, figure, c.name, o.reference, quotient)
 	r := row{contestant: c.name, value: median(values), ratio: median(ratios), lowest: math.NaN(), highest: math.NaN(), cpu: math.NaN(), over: math.NaN()}
 	if len(ratios) > 0 {
 		r.lowest, r.highest = slices.Min(ratios), slices.Max(ratios)
@@ -56,11 +61,18 @@ func (o outcome) row(w workload, figure int, c contestant) row {
 	return r
 }
 
-// pairs combines two contestants' values of each round that has both.
+func quotient(own, other float64) float64 { return own / other }
+
+// pairs combines two contestants' values of each round that has both; where the workload has a base, one contestant's
+// values of both.
 func (o outcome) pairs(w workload, figure int, name, otherName string, combine func(own, other float64) float64) []float64 {
+	others := o.got[w.name][otherName]
+	if w.base != "" {
+		others = o.got[w.base][name]
+	}
 	var all []float64
 	for round, own := range o.got[w.name][name] {
-		other, ok := o.got[w.name][otherName][round]
+		other, ok := others[round]
 		if !ok {
 			continue
 		}

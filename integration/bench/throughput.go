@@ -31,8 +31,8 @@ func throughput(s scale) []workload {
 		rate("publish 1 KiB, confirms", fewer, confirmed(large), bar{}, bar{}),
 		rate("publish 16 B, sharded", s.messages, publish(shardedExchange, small), atLeast(0.5), bar{}),
 		rate("publish 1 KiB, sharded", fewer, publish(shardedExchange, large), atLeast(1), bar{}),
-		rate("publish 16 B, one a write, 2 connections", slow, oneByOne(small), atLeast(1), bar{}),
-		rate("publish 1 KiB, one a write, 2 connections", slow, oneByOne(large), atLeast(1), bar{}),
+		rate("publish 16 B, one a write, 2 connections", slow, spread(2, small, (*client.Client).PublishEach), atLeast(1), bar{}),
+		rate("publish 1 KiB, one a write, 2 connections", slow, spread(2, large, (*client.Client).PublishEach), atLeast(1), bar{}),
 		rate("deliver 16 B", s.messages, deliver(plainQueue, small), atLeast(0.95), bar{}),
 		rate("deliver 1 KiB", fewer, deliver(plainQueue, large), atLeast(1.25), bar{}),
 		rate("deliver 16 B, sharded", s.messages, deliver(shardedExchange, small), atLeast(0.6), bar{}),
@@ -108,10 +108,11 @@ func checkTally(t *sink.Tally, n int, sharded bool) error {
 	return nil
 }
 
-// oneByOne measures two clients that publish to a plain exchange, each message with a write of its own, until the sink
-// has everything.
-func oneByOne(size int) timed {
-	const clients = 2
+// writing is how a client publishes n messages of a batch.
+type writing func(cl *client.Client, b *client.Batch, n int) error
+
+// spread measures several clients that publish to a plain exchange, until the sink has everything.
+func spread(clients, size int, write writing) timed {
 	messages := batch(plainExchange, size)
 	return func(ctx context.Context, s *sink.Sink, c contestant, n int) (time.Duration, error) {
 		all := make([]*client.Client, clients)
@@ -126,7 +127,11 @@ func oneByOne(size int) timed {
 		begin := time.Now()
 		ended := make(chan error, clients)
 		for i, cl := range all {
-			go func() { ended <- cl.PublishEach(messages, n/clients+(n%clients)*i) }()
+			share := n / clients
+			if i < n%clients {
+				share++
+			}
+			go func() { ended <- write(cl, messages, share) }()
 		}
 		var errs []error
 		for range all {

@@ -44,6 +44,8 @@ type workload struct {
 	each string
 	// cpu is the bar for the ratio of that CPU time.
 	cpu bar
+	// base is the workload that ratios are to, of the same contestant; "": to this one through the reference.
+	base string
 	// proxies: not for contestants without a process of their own.
 	proxies bool
 	// measure does the work and returns a value for each figure, NaN for one that this contestant cannot have.
