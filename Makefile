@@ -97,9 +97,9 @@ bench: build ## measure: benchmarks of every package, then messages/s beside a p
 
 # amqproxy and amqpprox take part where they are on PATH.
 .PHONY: bench-peers
-bench-peers: build ## measure everything beside HAProxy and other proxies; writes bin/performance.md
-	@$(DEPS) broker relay
-	@SHARDMQ_BINARY='$(CURDIR)/bin/shardmq' $(GO) run ./integration/bench -markdown bin/performance.md $(PEERS)
+bench-peers: build ## measure everything beside HAProxy and other proxies; writes bin/performance.md, docs/performance.svg
+	@AMQP_URL= $(DEPS) broker relay
+	@SHARDMQ_BINARY='$(CURDIR)/bin/shardmq' $(GO) run ./integration/bench -growth -plot -markdown bin/performance.md $(PEERS)
 
 .PHONY: bench-dispatch
 bench-dispatch: ## measure: no-op jobs/s of the dispatcher beside a bare loop of consume, POST and ack

@@ -35,28 +35,37 @@ var testScale = scale{messages: 120_000, opens: 40, crowd: [2]int{20, 60}, paced
 
 // Every workload goes through every contestant, and every message is accounted for.
 func TestRunsEverything(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "report.md")
-	var out bytes.Buffer
-	o := options{rounds: 1, scale: testScale, only: regexp.MustCompile("."), markdown: file}
-	require.NoError(t, run(t.Context(), o, &out))
-	t.Log("\n" + out.String())
-	written, err := os.ReadFile(file)
-	require.NoError(t, err)
-	for _, p := range parts(o) {
-		for _, w := range p.workloads {
-			for _, f := range w.figures {
-				require.Regexp(t, `(?m)^`+regexp.QuoteMeta(f.name)+` +[a-z]`, out.String())
-				require.Contains(t, string(written), "| "+f.name+" | **shardmq** |")
+	t.Parallel()
+	for _, p := range parts(options{scale: testScale}) {
+		t.Run(p.title, func(t *testing.T) {
+			t.Parallel()
+			names := make([]string, len(p.workloads))
+			for i, w := range p.workloads {
+				names[i] = regexp.QuoteMeta(w.name)
 			}
-		}
+			file := filepath.Join(t.TempDir(), "report.md")
+			o := options{rounds: 1, cold: true, scale: testScale, markdown: file, only: regexp.MustCompile("^(" + strings.Join(names, "|") + ")$")}
+			var out bytes.Buffer
+			require.NoError(t, run(t.Context(), o, &out))
+			t.Log("\n" + out.String())
+			written, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for _, w := range p.workloads {
+				for _, f := range w.figures {
+					require.Regexp(t, `(?m)^`+regexp.QuoteMeta(f.name)+` +[a-z]`, out.String())
+					require.Contains(t, string(written), "| "+f.name+" | **shardmq** |")
+				}
+			}
+		})
 	}
 }
 
 // The smallest and the largest of what is drawn, and a message of everything that grows.
 func TestPlotAndGrowth(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "plot.svg")
 	var out bytes.Buffer
-	o := options{rounds: 1, scale: testScale, plot: plotFlag(file), only: regexp.MustCompile("^plot, publish (0 B|64 KiB|1 KiB, connections: 64)$")}
+	o := options{rounds: 1, cold: true, scale: testScale, plot: plotFlag(file), only: regexp.MustCompile("^plot, publish (0 B|64 KiB|1 KiB, connections: 64)$")}
 	o.scale.messages = 4000
 	require.NoError(t, run(t.Context(), o, &out))
 	drawn, err := os.ReadFile(file)

@@ -29,6 +29,7 @@ type options struct {
 	markdown string         // file for the report; "": none
 	plot     plotFlag       // file for the picture; "": none
 	growth   bool
+	cold     bool // no round to warm up
 	scale    scale
 }
 

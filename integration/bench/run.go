@@ -28,7 +28,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		if len(p.workloads) == 0 {
 			continue
 		}
-		done, err := p.run(ctx, o.rounds)
+		done, err := p.run(ctx, o)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.title, err)
 		}
@@ -42,19 +42,23 @@ func run(ctx context.Context, o options, out io.Writer) error {
 }
 
 // run measures the part's workloads round by round.
-func (p part) run(ctx context.Context, rounds int) (done outcome, err error) {
+func (p part) run(ctx context.Context, o options) (done outcome, err error) {
 	at, err := p.open(ctx)
 	if err != nil {
 		return done, err
 	}
 	defer func() { err = errors.Join(err, at.close()) }()
 	done = outcome{part: p, place: *at, got: results{}}
-	for round := range rounds + 1 {
+	first := 0
+	if o.cold {
+		first = 1
+	}
+	for round := first; round <= o.rounds; round++ {
 		for _, w := range p.workloads {
 			if err := w.round(ctx, at, round, done.got); err != nil {
 				return done, err
 			}
-			progress("%s, round %d of %d", w.name, round, rounds)
+			progress("%s, round %d of %d", w.name, round, o.rounds)
 		}
 	}
 	return done, nil
