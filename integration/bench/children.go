@@ -16,8 +16,8 @@ import (
 // of their own: for their CPU time to be read, and because a process may have so and so many descriptors.
 func subcommand(args []string) (known bool, err error) {
 	switch {
-	case len(args) == 2 && args[0] == relayCommand:
-		return true, relay(args[1])
+	case len(args) == 3 && args[0] == relayCommand:
+		return true, relay(args[1], args[2])
 	case len(args) == 3 && args[0] == crowdCommand:
 		return true, crowd(args[1], args[2], os.Stdin, os.Stdout)
 	}
@@ -62,7 +62,7 @@ func (c *child) line() (string, error) {
 func (c *child) end() error { return errors.Join(c.in.Close(), c.Kill()) }
 
 func startRelay(_ context.Context, server string) (contestant, error) {
-	c, err := startChild(relayCommand, server)
+	c, err := startChild(relayCommand, server, "127.0.0.1:0")
 	if err != nil {
 		return contestant{}, err
 	}

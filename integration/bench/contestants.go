@@ -37,7 +37,7 @@ const (
 	amqpprox  = "amqpprox"
 	goCopy    = "go copy"
 	shardmq   = "shardmq"
-	theirPlug = "plugin"
+	pluginOwn = "plugin"
 )
 
 // openSink starts the broker stand-in and all contestants in front of it.

@@ -43,7 +43,7 @@ func pluginExchange(shards int) string { return fmt.Sprintf("%s%d", shardedExcha
 
 // openPlugin starts two RabbitMQs.
 func openPlugin(ctx context.Context) (at *place, err error) {
-	at = &place{reference: theirPlug}
+	at = &place{reference: pluginOwn}
 	var stops []func() error
 	at.close = func() error {
 		errs := []error{stopAll(at.all)}
@@ -82,7 +82,7 @@ func openPlugin(ctx context.Context) (at *place, err error) {
 			return nil, errors.Join(err, c.stop())
 		}
 	}
-	at.all = []contestant{{name: theirPlug, addr: plugged.Addr, broker: plugged, stop: func() error { return nil }}, c}
+	at.all = []contestant{{name: pluginOwn, addr: plugged.Addr, broker: plugged, stop: func() error { return nil }}, c}
 	return at, nil
 }
 

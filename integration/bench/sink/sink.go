@@ -49,13 +49,6 @@ func (s *Sink) Addr() string { return s.listener.Addr().String() }
 // Heartbeats is the number of heartbeats received so far.
 func (s *Sink) Heartbeats() uint64 { return s.beats.Load() }
 
-// Connections is the number of open connections, those of a proxy's own included.
-func (s *Sink) Connections() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.open)
-}
-
 // Close ends all connections and waits for their goroutines.
 func (s *Sink) Close() error {
 	err := s.listener.Close()
