@@ -95,7 +95,7 @@ bench: build ## measure: benchmarks of every package, then messages/s beside a p
 	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 	@SHARDMQ_BINARY='$(CURDIR)/bin/shardmq' $(GO) run ./integration/bench -rounds 5 -only '^(publish|deliver)'
 
-# amqproxy and amqpprox take part where they are on PATH.
+# Half an hour. amqproxy and amqpprox take part where they are on PATH.
 .PHONY: bench-peers
 bench-peers: build ## measure everything beside HAProxy and other proxies; writes bin/performance.md, docs/performance.svg
 	@AMQP_URL= $(DEPS) broker relay

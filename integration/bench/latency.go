@@ -43,9 +43,9 @@ func latencyPart(s scale) part {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// openBroker starts a RabbitMQ, or takes the user's, and all contestants in front of it.
+// openBroker starts a RabbitMQ and all contestants in front of it.
 func openBroker(ctx context.Context) (*place, error) {
-	node, err := rig.Broker(ctx)
+	node, err := rig.StartNode(ctx, rig.NodeOptions{})
 	if err != nil {
 		return nil, err
 	}
