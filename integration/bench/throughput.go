@@ -23,7 +23,7 @@ const routingKeys = 1000
 // throughput are the workloads of messages a second through a contestant to the sink, or from it. Large messages are
 // eight times fewer, for about the same time, and those with a write each fewer still.
 func throughput(s scale) []workload {
-	fewer, slow := max(s.messages/8, routingKeys), max(s.messages/25, routingKeys)
+	fewer, slow := max(s.messages/8, routingKeys), max(s.messages/10, routingKeys)
 	atLeast := func(ratio float64) bar { return bar{atLeast: ratio} }
 	return []workload{
 		rate("publish 16 B", s.messages, publish(plainExchange, small), atLeast(1), bar{atMost: 1}),
