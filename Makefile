@@ -36,6 +36,7 @@ help: ## list the targets and variables
 	  RANDOM_SEED=N 'test, test-matrix: which ones' \
 	  SOAK=5m 'test: how long consumers come and go, and a backlog of a million messages' \
 	  BENCH=REGEXP 'bench: only benchmarks that match' \
+	  PEERS='-only REGEXP' 'bench-peers: arguments for the program, such as -rounds 3' \
 	  FUZZTIME=30s 'fuzz: time for each target'
 
 .PHONY: build
@@ -92,7 +93,13 @@ clients-table: ## write docs/clients.md anew from a run of every client on every
 bench: build ## measure: benchmarks of every package, then messages/s beside a plain TCP relay
 	@$(DEPS) broker relay
 	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
-	@SHARDMQ_BINARY='$(CURDIR)/bin/shardmq' $(GO) run ./integration/bench
+	@SHARDMQ_BINARY='$(CURDIR)/bin/shardmq' $(GO) run ./integration/bench -rounds 5 -only '^(publish|deliver)'
+
+# Half an hour. amqproxy and amqpprox take part where they are on PATH.
+.PHONY: bench-peers
+bench-peers: build ## measure everything beside HAProxy and other proxies; writes bin/performance.md, docs/performance.svg
+	@AMQP_URL= $(DEPS) broker relay
+	@SHARDMQ_BINARY='$(CURDIR)/bin/shardmq' $(GO) run ./integration/bench -growth -plot -markdown bin/performance.md $(PEERS)
 
 .PHONY: bench-dispatch
 bench-dispatch: ## measure: no-op jobs/s of the dispatcher beside a bare loop of consume, POST and ack

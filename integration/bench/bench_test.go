@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,8 +18,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == relayCommand { // started by startRelay
-		fail(relay(os.Args[2]))
+	if known, err := subcommand(os.Args[1:]); known { // started by startChild
+		fail(err)
 		return
 	}
 	code := m.Run()
@@ -28,16 +30,67 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// testScale is enough for every workload to do what it does.
+var testScale = scale{messages: 120_000, opens: 40, crowd: [2]int{20, 60}, paced: 50, queued: 2000}
+
 // Every workload goes through every contestant, and every message is accounted for.
 func TestRunsEverything(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), options{rounds: 1, messages: 120_000, only: regexp.MustCompile(".")}, &out))
-	t.Log("\n" + out.String())
-	for _, w := range workloads(1000) {
-		require.Contains(t, out.String(), w.name)
+	t.Parallel()
+	for _, p := range parts(options{scale: testScale}) {
+		t.Run(p.title, func(t *testing.T) {
+			t.Parallel()
+			names := make([]string, len(p.workloads))
+			for i, w := range p.workloads {
+				names[i] = regexp.QuoteMeta(w.name)
+			}
+			file := filepath.Join(t.TempDir(), "report.md")
+			o := options{rounds: 1, cold: true, scale: testScale, markdown: file, only: regexp.MustCompile("^(" + strings.Join(names, "|") + ")$")}
+			var out bytes.Buffer
+			require.NoError(t, run(t.Context(), o, &out))
+			t.Log("\n" + out.String())
+			written, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for _, w := range p.workloads {
+				for _, f := range w.figures {
+					require.Regexp(t, `(?m)^`+regexp.QuoteMeta(f.name)+` +[a-z]`, out.String())
+					require.Contains(t, string(written), "| "+f.name+" | **shardmq** |")
+				}
+			}
+		})
 	}
-	rows := regexp.MustCompile(`(?m)^.{24}shardmq `).FindAllString(out.String(), -1)
-	require.Len(t, rows, len(workloads(1000)), "one for each workload")
+}
+
+// The smallest and the largest of what is drawn, and a message of everything that grows.
+func TestPlotAndGrowth(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "plot.svg")
+	var out bytes.Buffer
+	o := options{rounds: 1, cold: true, scale: testScale, plot: plotFlag(file), only: regexp.MustCompile("^plot, publish (0 B|64 KiB|1 KiB, connections: 64)$")}
+	o.scale.messages = 4000
+	require.NoError(t, run(t.Context(), o, &out))
+	drawn, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Contains(t, string(drawn), ">"+shardmq+"</text>")
+
+	each, err := load{shards: 10, policies: 10, channels: 16, connections: 5, headers: 3}.cost(t.Context(), 100_000)
+	require.NoError(t, err)
+	require.Positive(t, each)
+}
+
+func TestFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"-plot": "docs/performance.svg", "-plot=x.svg": "x.svg", "-plot=false": "", "-rounds 2": "",
+	} {
+		o, err := parse(flag.NewFlagSet("", flag.ContinueOnError), strings.Fields(args))
+		require.NoError(t, err, args)
+		require.Equal(t, plotFlag(want), o.plot, args)
+	}
+	for args, fault := range map[string]string{
+		"-only (": "-only", "-rounds 0": "-rounds", "-messages 999": "-messages", "extra": "extra",
+	} {
+		_, err := parse(flag.NewFlagSet("", flag.ContinueOnError), strings.Fields(args))
+		require.ErrorContains(t, err, fault, args)
+	}
 }
 
 // A proxy that should have sharded and did not is found out.
@@ -49,8 +102,9 @@ func TestMissingShardKeysAreFoundOut(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = cl.Close() }() // the sink ends the connection
 	tally := s.Count(shardedExchange, true)
-	require.NoError(t, cl.Publish(batch(shardedExchange, small), 1000))
-	require.ErrorContains(t, tally.Await(t.Context(), 1000), "shard keys []")
+	const n = 100 // in one write: the sink ends the connection at the first
+	require.NoError(t, cl.Publish(batch(shardedExchange, small), n))
+	require.ErrorContains(t, tally.Await(t.Context(), n), "shard keys []")
 }
 
 func TestParseStat(t *testing.T) {
@@ -67,32 +121,18 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-func TestReport(t *testing.T) {
-	all := []contestant{{name: direct}, {name: haproxy, pid: 1}, {name: shardmq, pid: 2}}
-	todo := []workload{{name: "publish"}}
-	got := results{"publish": {
-		direct:  {{4e6, 0, 1e6}, {6e6, 0, 1e6}, {5e6, 0, 1e6}},
-		haproxy: {{2e6, 0.1, 1e6}, {2e6, 0.2, 1e6}, {1e6, 0.3, 1e6}},
-		shardmq: {{1e6, 0.2, 1e6}, {2e6, 0.2, 1e6}, {3e6, 0.2, 1e6}},
-	}}
-	var out bytes.Buffer
-	require.NoError(t, report(&out, options{rounds: 3}, all, todo, []string{"a note"}, got))
-	lines := strings.Split(out.String(), "\n")
-	require.Contains(t, lines[0], "3 interleaved rounds")
-	require.Equal(t, `
-                                               ratio to                     CPU s /
-workload                through       M msg/s   haproxy  lowest .. highest   M msgs
-
-publish                 direct          5.000      3.00       2.00 .. 5.00        -
-                        haproxy         2.000      1.00       1.00 .. 1.00    0.200
-                        shardmq         2.000      1.00       0.50 .. 3.00    0.200
-`, strings.Join(lines[1:9], "\n"))
-	require.Contains(t, out.String(), "Note: a note")
-
-	for _, c := range []struct {
-		want    float64
-		numbers []float64
-	}{{2, []float64{3, 1, 2}}, {2.5, []float64{4, 1, 2, 3}}, {7, []float64{7}}} {
-		require.InDelta(t, c.want, median(c.numbers), 0)
+func TestParseStatus(t *testing.T) {
+	kib, err := parseStatus("Name:\tx\nVmHWM:\t  900 kB\nVmRSS:\t  1234 kB\nThreads:\t1\n")
+	require.NoError(t, err)
+	require.Equal(t, 1234, kib)
+	for _, bad := range []string{"Name:\tx\n", "VmRSS:\t x kB\n"} {
+		_, err := parseStatus(bad)
+		require.Error(t, err, bad)
 	}
+	kib, err = residentKiB(os.Getpid())
+	require.NoError(t, err)
+	require.Positive(t, kib)
+	n, err := descriptors(os.Getpid())
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, n, 3)
 }

@@ -8,13 +8,13 @@ import (
 	"sync"
 )
 
-// relayCommand makes this program a relay to the address that follows it.
+// relayCommand makes this program a relay to the address that follows it, on the address behind that.
 const relayCommand = "relay"
 
 // relay copies octets between clients and one server, until its standard input ends: the least that a Go proxy can do.
 // io.Copy between TCP connections does not even bring the octets into the process (splice). It prints its address.
-func relay(server string) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func relay(server, listen string) error {
+	l, err := net.Listen("tcp", listen)
 	if err != nil {
 		return err
 	}

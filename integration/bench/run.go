@@ -6,83 +6,99 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
-
-	"github.com/shardmq/shardmq/integration/bench/sink"
 )
 
 // patience is how long one measurement may take before the run is given up: something has stopped.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
-// measurement is one workload through one contestant in one round.
-type measurement struct {
-	perSecond float64 // messages
-	cpu       float64 // seconds of the proxy's process
-	messages  int
+// outcome is what the workloads of a part came to.
+type outcome struct {
+	part
+	place
+	got results
 }
 
-// results are measurements by workload name and contestant name, one for each round.
-type results map[string]map[string][]measurement
-
-func (r results) add(w workload, c contestant, m measurement) {
-	if r[w.name] == nil {
-		r[w.name] = map[string][]measurement{}
-	}
-	r[w.name][c.name] = append(r[w.name][c.name], m)
-}
-
-// run measures everything and writes the table.
-func run(ctx context.Context, o options, out io.Writer) (err error) {
-	s, err := sink.Listen("127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	all, notes, err := field(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stopAll(all)) }()
-	var todo []workload
-	for _, w := range workloads(o.messages) {
-		if o.only.MatchString(w.name) {
-			todo = append(todo, w)
+// run measures everything that is asked for and writes the tables.
+func run(ctx context.Context, o options, out io.Writer) error {
+	var all []outcome
+	for _, p := range parts(o) {
+		p.workloads = slices.DeleteFunc(p.workloads, func(w workload) bool { return !o.only.MatchString(w.name) })
+		if len(p.workloads) == 0 {
+			continue
 		}
-	}
-	got := results{}
-	for round := range o.rounds + 1 {
-		for _, w := range todo {
-			for i := range all {
-				c := all[(i+round)%len(all)]
-				warmUp := round == 0
-				if warmUp {
-					w.messages = max(w.messages/20, routingKeys)
-				}
-				progress("round %d of %d: %-25s %s", round, o.rounds, w.name, c.name)
-				m, err := measure(ctx, s, w, c)
-				if err != nil {
-					return fmt.Errorf("%s through %s: %w", w.name, c.name, err)
-				}
-				if !warmUp {
-					got.add(w, c, m)
-				}
-			}
+		done, err := p.run(ctx, o)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.title, err)
 		}
+		all = append(all, done)
 	}
 	progress("")
-	return report(out, o, all, todo, notes, got)
+	if len(all) == 0 {
+		return errors.New("-only matches the name of no workload")
+	}
+	return publishReport(out, o, all)
 }
 
-// measure is one measurement.
-func measure(ctx context.Context, s *sink.Sink, w workload, c contestant) (measurement, error) {
+// run measures the part's workloads round by round.
+func (p part) run(ctx context.Context, o options) (done outcome, err error) {
+	at, err := p.open(ctx)
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, at.close()) }()
+	done = outcome{part: p, place: *at, got: results{}}
+	first := 0
+	if o.cold {
+		first = 1
+	}
+	for round := first; round <= o.rounds; round++ {
+		for _, w := range p.workloads {
+			if err := w.round(ctx, at, round, done.got); err != nil {
+				return done, err
+			}
+			progress("%s, round %d of %d", w.name, round, o.rounds)
+		}
+	}
+	return done, nil
+}
+
+// round has a workload go through every contestant. Round 0 warms up, and does not count.
+func (w workload) round(ctx context.Context, at *place, round int, got results) error {
+	amount := w.amount
+	if round == 0 {
+		amount = w.warmUp
+	}
+	if amount == 0 || w.atMost > 0 && round > w.atMost {
+		return nil
+	}
+	for i := range at.all {
+		c := at.all[(i+round)%len(at.all)]
+		if w.proxies && c.pid == 0 {
+			continue
+		}
+		m, err := w.once(ctx, at, c, amount)
+		if err != nil {
+			return fmt.Errorf("%s through %s: %w", w.name, c.name, err)
+		}
+		if round > 0 {
+			got.add(w, c, round, m)
+		}
+	}
+	return nil
+}
+
+// once is one measurement.
+func (w workload) once(ctx context.Context, at *place, c contestant, amount int) (measurement, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no end after %s", patience))
 	defer cancel()
 	before, err := cpuSeconds(c.pid)
 	if err != nil {
 		return measurement{}, err
 	}
-	took, err := w.measure(ctx, s, c, w.messages)
-	if err = errors.Join(err, s.Err()); err != nil {
+	values, err := w.measure(ctx, at, c, amount)
+	if err = errors.Join(err, at.err()); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = errors.Join(cause, err)
 		}
@@ -92,10 +108,10 @@ func measure(ctx context.Context, s *sink.Sink, w workload, c contestant) (measu
 	if err != nil {
 		return measurement{}, err
 	}
-	return measurement{perSecond: float64(w.messages) / took.Seconds(), cpu: after - before, messages: w.messages}, nil
+	return measurement{values: values, cpu: after - before, amount: amount}, nil
 }
 
-// progress rewrites a line on a terminal; elsewhere the table is all there is to read.
+// progress rewrites a line on a terminal; elsewhere the tables are all there is to read.
 func progress(format string, args ...any) {
 	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 		fmt.Fprintf(os.Stderr, "\r\x1b[K"+format, args...)

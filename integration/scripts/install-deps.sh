@@ -9,7 +9,8 @@
 #   race      a C compiler, for Go's race detector
 #   clients   the AMQP libraries of the client matrix (Python, Node, Ruby, PHP,
 #             Java, C, Perl) and what runs them, the AMQP specification
-#   relay     HAProxy, the plain TCP relay of the benchmarks
+#   relay     HAProxy, the plain TCP relay of the benchmarks (Debian has no packages of amqproxy
+#             and amqpprox, which take part in them where they are on PATH)
 #   browser   Chromium, for the web page
 #
 # Without arguments: all of them. On Debian and its relatives packages are

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
+	"time"
 
 	"github.com/shardmq/shardmq/frames"
 )
 
-// Client is a connection with one open channel, number 1.
+// Client is a connection with open channels, numbered from 1.
 type Client struct {
 	net  net.Conn
 	buf  []byte
@@ -19,31 +21,51 @@ type Client struct {
 	to   int
 	out  []byte
 	stop func() bool
+
+	consumers int    // attached so far
+	delivered uint64 // the last delivery tag
+
+	writing sync.Mutex // one whole write at a time, where heartbeats are written beside others
 }
 
-// number is the one channel.
+// number is the channel that everything happens on where nothing else is said.
 const number = 1
 
-// readBuffer holds the largest frame behind the rest of another.
-const readBuffer = 256 << 10
+// The read buffer grows with what comes: an idle connection needs little. The largest holds the largest frame behind
+// the rest of another.
+const (
+	firstBuffer   = 4 << 10
+	largestBuffer = 256 << 10
+)
+
+// Options are what a connection is to be like. The zero value has one channel and no heartbeats.
+type Options struct {
+	Heartbeat time.Duration // to ask for, whole seconds; 0: none
+	Channels  int           // to open; 0: one
+}
 
 // Dial connects, logs in as guest to vhost "/" and opens a channel. When ctx is done the connection is closed, which
 // ends whatever the client is doing.
 func Dial(ctx context.Context, address string) (*Client, error) {
+	return DialWith(ctx, address, Options{})
+}
+
+// DialWith is Dial for a connection of another kind.
+func DialWith(ctx context.Context, address string, o Options) (*Client, error) {
 	var d net.Dialer
 	n, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	c := &Client{net: n, buf: make([]byte, readBuffer)}
+	c := &Client{net: n, buf: make([]byte, firstBuffer)}
 	c.stop = context.AfterFunc(ctx, func() { _ = n.Close() })
-	if err := c.handshake(); err != nil {
+	if err := c.handshake(o); err != nil {
 		return nil, errors.Join(fmt.Errorf("client: handshake: %w", err), c.Close())
 	}
 	return c, nil
 }
 
-func (c *Client) handshake() error {
+func (c *Client) handshake(o Options) error {
 	if _, err := c.net.Write(frames.ProtocolHeader[:]); err != nil {
 		return err
 	}
@@ -57,13 +79,28 @@ func (c *Client) handshake() error {
 	if err := c.call(0, startOk, &tune); err != nil {
 		return err
 	}
-	if err := c.send(0, &frames.ConnectionTuneOk{ChannelMax: tune.ChannelMax, FrameMax: tune.FrameMax}); err != nil {
+	beat := uint16(o.Heartbeat / time.Second)
+	if err := c.send(0, &frames.ConnectionTuneOk{ChannelMax: tune.ChannelMax, FrameMax: tune.FrameMax, Heartbeat: beat}); err != nil {
 		return err
 	}
 	if err := c.call(0, &frames.ConnectionOpen{VirtualHost: "/"}, &frames.ConnectionOpenOk{}); err != nil {
 		return err
 	}
-	return c.Call(&frames.ChannelOpen{}, &frames.ChannelOpenOk{})
+	for channel := range max(o.Channels, 1) {
+		if err := c.call(uint16(channel+1), &frames.ChannelOpen{}, &frames.ChannelOpenOk{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Shut closes the connection in order: it asks, waits for the answer and closes the socket.
+func (c *Client) Shut() error {
+	err := c.call(0, &frames.ConnectionClose{ReplyCode: 200, ReplyText: "done"}, &frames.ConnectionCloseOk{})
+	if err != nil {
+		err = fmt.Errorf("client: close: %w", err)
+	}
+	return errors.Join(err, c.Close())
 }
 
 // Close closes the connection without ceremony.
@@ -86,6 +123,8 @@ func (c *Client) call(channel uint16, request, answer frames.Method) error {
 }
 
 func (c *Client) send(channel uint16, m frames.Method) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	c.out = frames.AppendMethod(c.out[:0], channel, m)
 	_, err := c.net.Write(c.out)
 	return err
@@ -138,10 +177,11 @@ func (c *Client) next() (frames.Frame, error) {
 
 // fill reads more, behind what has not been looked at yet.
 func (c *Client) fill() error {
-	if c.from > 0 {
-		c.to = copy(c.buf, c.buf[c.from:c.to])
-		c.from = 0
+	rest := c.buf[c.from:c.to]
+	if c.to == len(c.buf) && len(c.buf) < largestBuffer { // there is more than fits
+		c.buf = make([]byte, 2*len(c.buf))
 	}
+	c.from, c.to = 0, copy(c.buf, rest)
 	if c.to == len(c.buf) {
 		return fmt.Errorf("a frame of more than %d octets", len(c.buf))
 	}

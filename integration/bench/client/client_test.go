@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
@@ -76,4 +77,40 @@ func TestCancelledContextEndsACall(t *testing.T) {
 	}()
 	cancel()
 	require.Error(t, <-ended)
+}
+
+// Messages on several channels, each with a write and headers of its own, and a connection that is closed in order.
+func TestMessagesOneByOne(t *testing.T) {
+	broker, err := rig.StartNode(t.Context(), rig.NodeOptions{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, broker.Stop()) }()
+	conn, err := amqp.Dial(broker.URL)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }() // before the broker stops
+	ch, err := conn.Channel()
+	require.NoError(t, err)
+	_, err = ch.QueueDeclare("q", false, false, false, false, nil)
+	require.NoError(t, err)
+
+	c, err := client.DialWith(t.Context(), broker.Addr, client.Options{Channels: 3, Heartbeat: time.Minute})
+	require.NoError(t, err)
+	batch := client.NewBatchOf([]client.Message{
+		{RoutingKey: "q", Body: []byte("a")},
+		{RoutingKey: "q", Channel: 2, Body: []byte("b"), Headers: frames.AppendString(nil, "k", "v")},
+		{RoutingKey: "q", Channel: 3, Body: []byte("c")},
+	})
+	copy(batch.Body(2), "d")
+	require.NoError(t, c.PublishEach(batch, 5))
+	require.NoError(t, c.Shut()) // the broker has read everything before
+	got := map[string]int{}
+	deliveries, err := ch.Consume("q", "", true, false, false, false, nil)
+	require.NoError(t, err)
+	for range 5 {
+		d := <-deliveries
+		got[string(d.Body)]++
+		if string(d.Body) == "b" {
+			require.Equal(t, amqp.Table{"k": "v"}, d.Headers)
+		}
+	}
+	require.Equal(t, map[string]int{"a": 2, "b": 2, "d": 1}, got)
 }

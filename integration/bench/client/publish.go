@@ -16,15 +16,34 @@ const writeSize = 64 << 10
 type Batch struct {
 	octets []byte
 	ends   []int // where each message ends
+	bodies []int // how long each body is
+}
+
+// Message is one of a batch.
+type Message struct {
+	Channel              uint16 // 0: channel 1
+	Exchange, RoutingKey string
+	Headers              frames.Table
+	Body                 []byte
 }
 
 // NewBatch encodes a message with the given body for each routing key.
 func NewBatch(exchange string, keys []string, body []byte) *Batch {
+	messages := make([]Message, len(keys))
+	for i, key := range keys {
+		messages[i] = Message{Exchange: exchange, RoutingKey: key, Body: body}
+	}
+	return NewBatchOf(messages)
+}
+
+// NewBatchOf encodes messages.
+func NewBatchOf(messages []Message) *Batch {
 	b := &Batch{}
-	for _, key := range keys {
-		b.octets = frames.AppendMethod(b.octets, number, &frames.BasicPublish{Exchange: exchange, RoutingKey: key})
-		b.octets = sink.AppendContent(b.octets, number, body)
-		b.ends = append(b.ends, len(b.octets))
+	for _, m := range messages {
+		channel := max(m.Channel, number)
+		b.octets = frames.AppendMethod(b.octets, channel, &frames.BasicPublish{Exchange: m.Exchange, RoutingKey: m.RoutingKey})
+		b.octets = sink.AppendMessage(b.octets, channel, m.Headers, m.Body)
+		b.ends, b.bodies = append(b.ends, len(b.octets)), append(b.bodies, len(m.Body))
 	}
 	return b
 }
@@ -44,6 +63,40 @@ func (c *Client) Publish(b *Batch, n int) error {
 		n -= whole
 	}
 	return nil
+}
+
+// PublishEach writes n messages, going round the batch, each with a write of its own.
+func (c *Client) PublishEach(b *Batch, n int) error {
+	for i := range n {
+		if err := c.PublishOne(b, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PublishOne writes the batch's message number i, going round.
+func (c *Client) PublishOne(b *Batch, i int) error {
+	if _, err := c.net.Write(b.one(i)); err != nil {
+		return fmt.Errorf("publish: %w", errors.Join(err, c.farewell()))
+	}
+	return nil
+}
+
+// Body is where message number i has its body, to be written into between publishes. It has to fit into one frame.
+func (b *Batch) Body(i int) []byte {
+	end := b.ends[i] - 1 // before the end of the frame
+	return b.octets[end-b.bodies[i] : end]
+}
+
+// one returns the octets of message number i, going round.
+func (b *Batch) one(i int) []byte {
+	i %= len(b.ends)
+	begin := 0
+	if i > 0 {
+		begin = b.ends[i-1]
+	}
+	return b.octets[begin:b.ends[i]]
 }
 
 // farewell returns what the other side said before it closed, if anything.

@@ -15,7 +15,11 @@ import (
 const (
 	channelMax = 2047
 	frameMax   = 131072
-	readBuffer = 2 * frameMax // room for any frame behind the rest of another
+
+	// A connection's read buffer grows with what comes: thousands of idle ones are to take little. The largest has
+	// room for any frame behind the rest of another.
+	firstBuffer   = 4 << 10
+	largestBuffer = 2 * frameMax
 )
 
 // errGone ends a connection that its peer closed, in order or not. The run's counts tell whether something is missing.
@@ -53,7 +57,7 @@ func (c *conn) leave() {
 func (c *conn) run() error {
 	defer close(c.ended)
 	defer c.leave()
-	buf := make([]byte, readBuffer)
+	buf := make([]byte, firstBuffer)
 	if _, err := io.ReadFull(c.net, buf[:len(frames.ProtocolHeader)]); err != nil {
 		return errGone
 	}
@@ -74,7 +78,11 @@ func (c *conn) run() error {
 		if err != nil {
 			return err
 		}
-		have = copy(buf, buf[used:have+n])
+		rest := buf[used : have+n]
+		if have+n == len(buf) && len(buf) < largestBuffer { // there is more than fits
+			buf = make([]byte, 2*len(buf))
+		}
+		have = copy(buf, rest)
 	}
 }
 
@@ -118,6 +126,7 @@ func (c *conn) frame(f frames.Frame, t *Tally) (uint64, error) {
 	}
 	switch f.Type() {
 	case frames.TypeHeartbeat:
+		c.sink.beats.Add(1)
 		return 0, nil
 	case frames.TypeMethod:
 		if f.Method() == frames.BasicPublishID {

@@ -113,11 +113,23 @@ func encodeBatch(l *Load, tag string, number uint16) (batch []byte, tagAt, size 
 
 // AppendContent appends a content header without properties and the body, in frames that the sink's frame_max allows.
 func AppendContent(dst []byte, number uint16, body []byte) []byte {
-	head := make([]byte, 0, 14) // section 4.2.6.1: class, weight, body size, property flags
+	return AppendMessage(dst, number, nil, body)
+}
+
+// AppendMessage is AppendContent with a headers table; nil: none.
+func AppendMessage(dst []byte, number uint16, headers frames.Table, body []byte) []byte {
+	head := make([]byte, 0, 18+len(headers)) // section 4.2.6.1: class, weight, body size, property flags, properties
 	head = binary.BigEndian.AppendUint16(head, frames.BasicPublishID.Class())
 	head = binary.BigEndian.AppendUint16(head, 0)
 	head = binary.BigEndian.AppendUint64(head, uint64(len(body)))
-	head = binary.BigEndian.AppendUint16(head, 0)
+	if headers == nil {
+		head = binary.BigEndian.AppendUint16(head, 0)
+	} else {
+		const flag = 1 << 13 // the third property
+		head = binary.BigEndian.AppendUint16(head, flag)
+		head = binary.BigEndian.AppendUint32(head, uint32(len(headers)))
+		head = append(head, headers...)
+	}
 	dst = frames.AppendFrame(dst, frames.TypeHeader, number, head)
 	for len(body) > 0 {
 		n := min(len(body), frameMax-frames.Overhead)

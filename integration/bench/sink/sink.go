@@ -24,6 +24,7 @@ type Sink struct {
 	registry *registry
 	tally    atomic.Pointer[Tally]
 	conns    sync.WaitGroup
+	beats    atomic.Uint64
 	failed   chan struct{} // closed at the first failure
 
 	mu   sync.Mutex
@@ -44,6 +45,9 @@ func Listen(address string) (*Sink, error) {
 
 // Addr is the address the sink listens on.
 func (s *Sink) Addr() string { return s.listener.Addr().String() }
+
+// Heartbeats is the number of heartbeats received so far.
+func (s *Sink) Heartbeats() uint64 { return s.beats.Load() }
 
 // Close ends all connections and waits for their goroutines.
 func (s *Sink) Close() error {

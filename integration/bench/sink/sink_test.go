@@ -5,8 +5,10 @@ import (
 	"maps"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
@@ -235,4 +237,24 @@ func TestAnswersLikeRabbitMQ(t *testing.T) {
 	}
 	require.Equal(t, answers(broker.URL), answers("amqp://guest:guest@"+s.Addr()))
 	require.NoError(t, s.Err())
+}
+
+// Both sides' heartbeats reach the other, and an idle connection notices its end.
+func TestIdle(t *testing.T) {
+	s := start(t)
+	c, err := client.DialWith(t.Context(), s.Addr(), client.Options{Heartbeat: time.Second})
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- c.Idle(time.Millisecond) }()
+	for s.Heartbeats() < 3 {
+		select {
+		case err := <-ended:
+			require.NoError(t, err)
+		default:
+			runtime.Gosched()
+		}
+	}
+	require.NoError(t, s.Err())
+	require.NoError(t, c.Close())
+	require.Error(t, <-ended)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,13 +10,6 @@ import (
 	"github.com/shardmq/shardmq/integration/bench/client"
 	"github.com/shardmq/shardmq/integration/bench/sink"
 )
-
-// workload is one thing to measure. measure moves n messages through a contestant and returns how long that took.
-type workload struct {
-	name     string
-	messages int
-	measure  func(ctx context.Context, s *sink.Sink, c contestant, n int) (time.Duration, error)
-}
 
 // Sizes of bodies, in octets.
 const (
@@ -26,19 +20,38 @@ const (
 // routingKeys is how many different keys there are.
 const routingKeys = 1000
 
-// workloads are all there are. Large messages are eight times fewer, for about the same time.
-func workloads(messages int) []workload {
-	fewer := max(messages/8, routingKeys)
+// throughput are the workloads of messages a second through a contestant to the sink, or from it. Large messages are
+// eight times fewer, for about the same time, and those with a write each fewer still.
+func throughput(s scale) []workload {
+	fewer, slow := max(s.messages/8, routingKeys), max(s.messages/10, routingKeys)
+	atLeast := func(ratio float64) bar { return bar{atLeast: ratio} }
 	return []workload{
-		{"publish 16 B", messages, publish(plainExchange, small)},
-		{"publish 1 KiB", fewer, publish(plainExchange, large)},
-		{"publish 1 KiB, confirms", fewer, confirmed(large)},
-		{"publish 16 B, sharded", messages, publish(shardedExchange, small)},
-		{"publish 1 KiB, sharded", fewer, publish(shardedExchange, large)},
-		{"deliver 16 B", messages, deliver(plainQueue, small)},
-		{"deliver 1 KiB", fewer, deliver(plainQueue, large)},
-		{"deliver 16 B, sharded", messages, deliver(shardedExchange, small)},
-		{"deliver 1 KiB, sharded", fewer, deliver(shardedExchange, large)},
+		rate("publish 16 B", s.messages, publish(plainExchange, small), atLeast(1), bar{atMost: 1}),
+		rate("publish 1 KiB", fewer, publish(plainExchange, large), atLeast(1.25), bar{atMost: 0.7}),
+		rate("publish 1 KiB, confirms", fewer, confirmed(large), bar{}, bar{}),
+		rate("publish 16 B, sharded", s.messages, publish(shardedExchange, small), atLeast(0.5), bar{}),
+		rate("publish 1 KiB, sharded", fewer, publish(shardedExchange, large), atLeast(1), bar{}),
+		rate("publish 16 B, one a write, 2 connections", slow, spread(2, small, (*client.Client).PublishEach), atLeast(1), bar{}),
+		rate("publish 1 KiB, one a write, 2 connections", slow, spread(2, large, (*client.Client).PublishEach), atLeast(1), bar{}),
+		rate("deliver 16 B", s.messages, deliver(plainQueue, small), atLeast(0.95), bar{}),
+		rate("deliver 1 KiB", fewer, deliver(plainQueue, large), atLeast(1.25), bar{}),
+		rate("deliver 16 B, sharded", s.messages, deliver(shardedExchange, small), atLeast(0.6), bar{}),
+		rate("deliver 1 KiB, sharded", fewer, deliver(shardedExchange, large), atLeast(1), bar{}),
+	}
+}
+
+// timed moves n messages through a contestant and returns how long that took.
+type timed func(ctx context.Context, s *sink.Sink, c contestant, n int) (time.Duration, error)
+
+// rate is a workload of messages a second.
+func rate(name string, n int, work timed, speed, cpu bar) workload {
+	return workload{
+		name: name, amount: n, warmUp: max(n/20, routingKeys), each: "message", cpu: cpu,
+		figures: []figure{{name: name, unit: "M msg/s", digits: 3, bar: speed}},
+		measure: func(ctx context.Context, at *place, c contestant, n int) ([]float64, error) {
+			took, err := work(ctx, at.sink, c, n)
+			return []float64{float64(n) / took.Seconds() / 1e6}, err
+		},
 	}
 }
 
@@ -52,7 +65,7 @@ func batch(exchange string, size int) *client.Batch {
 
 // publish measures from the first write until the sink has everything. Only shardmq shards: to the other contestants,
 // and to the sink, the exchange is a name like any other.
-func publish(exchange string, size int) func(context.Context, *sink.Sink, contestant, int) (time.Duration, error) {
+func publish(exchange string, size int) timed {
 	messages := batch(exchange, size)
 	return func(ctx context.Context, s *sink.Sink, c contestant, n int) (time.Duration, error) {
 		cl, err := client.Dial(ctx, c.addr)
@@ -95,8 +108,48 @@ func checkTally(t *sink.Tally, n int, sharded bool) error {
 	return nil
 }
 
+// writing is how a client publishes n messages of a batch.
+type writing func(cl *client.Client, b *client.Batch, n int) error
+
+// spread measures several clients that publish to a plain exchange, until the sink has everything.
+func spread(clients, size int, write writing) timed {
+	messages := batch(plainExchange, size)
+	return func(ctx context.Context, s *sink.Sink, c contestant, n int) (time.Duration, error) {
+		all := make([]*client.Client, clients)
+		for i := range all {
+			var err error
+			if all[i], err = client.Dial(ctx, c.addr); err != nil {
+				return 0, err
+			}
+			defer func() { _ = all[i].Close() }()
+		}
+		tally := s.Count(plainExchange, false)
+		begin := time.Now()
+		ended := make(chan error, clients)
+		for i, cl := range all {
+			share := n / clients
+			if i < n%clients {
+				share++
+			}
+			go func() { ended <- write(cl, messages, share) }()
+		}
+		var errs []error
+		for range all {
+			errs = append(errs, <-ended)
+		}
+		if err := errors.Join(errs...); err != nil {
+			return 0, err
+		}
+		if err := tally.Await(ctx, uint64(n)); err != nil {
+			return 0, err
+		}
+		took := time.Since(begin)
+		return took, checkTally(tally, n, false)
+	}
+}
+
 // confirmed measures until the last confirm has arrived.
-func confirmed(size int) func(context.Context, *sink.Sink, contestant, int) (time.Duration, error) {
+func confirmed(size int) timed {
 	messages := batch(plainExchange, size)
 	return func(ctx context.Context, s *sink.Sink, c contestant, n int) (time.Duration, error) {
 		cl, err := client.Dial(ctx, c.addr)
@@ -122,7 +175,7 @@ const plainQueue = "queue"
 
 // deliver measures from the first delivery to the last. From a sharded exchange shardmq consumes the pseudo-queue,
 // whose shards send a part each.
-func deliver(queue string, size int) func(context.Context, *sink.Sink, contestant, int) (time.Duration, error) {
+func deliver(queue string, size int) timed {
 	body := make([]byte, size)
 	return func(ctx context.Context, s *sink.Sink, c contestant, n int) (time.Duration, error) {
 		cl, err := client.Dial(ctx, c.addr)

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// scale is how much there is of everything. What takes time on purpose is short in a test.
+type scale struct {
+	messages int           // of 16 octets in one measurement; of larger ones there are fewer
+	opens    int           // connections opened and closed in one measurement
+	crowd    [2]int        // idle connections, for the memory they take; the first also for the CPU time
+	idle     time.Duration // how long a crowd does nothing before it is measured
+	window   time.Duration // over which its CPU time is measured
+	paced    int           // messages of a latency measurement
+	queued   int           // messages through RabbitMQ in one measurement
+}
+
+// fullScale is that of a run whose numbers are worth something, but for the messages.
+var fullScale = scale{
+	messages: 5_000_000,
+	opens:    4000,
+	crowd:    [2]int{1000, 9000},
+	idle:     10 * time.Second,
+	window:   30 * time.Second,
+	paced:    2500,
+	queued:   200_000,
+}
+
+// parts are all there are, in the order in which they are measured.
+func parts(o options) []part {
+	atSink := part{title: "in front of a broker stand-in", cpuOf: "proxy", open: openSink, about: []string{
+		fmt.Sprintf("sharded: %d shards, %d routing keys; only shardmq shards, the others pass the same messages to one exchange or queue", shardCount, routingKeys),
+	}}
+	atSink.workloads = append(throughput(o.scale), opens(o.scale))
+	atSink.workloads = append(atSink.workloads, idleWorkloads(o.scale)...)
+	all := []part{atSink, latencyPart(o.scale), pluginPart(o.scale)}
+	if o.plot != "" {
+		all = append(all, plotPart(o.scale))
+	}
+	if o.growth {
+		all = append(all, growthPart(o.scale))
+	}
+	return all
+}
