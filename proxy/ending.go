@@ -69,9 +69,11 @@ func (s *session) clientEnded(d *relay, err error) {
 	if malformed {
 		s.linger()
 	}
-	closeWrite(s.broker)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.gone.broker { // else the session ends
+		closeWrite(s.broker)
+	}
 	s.readUntil(s.relays.Load()[1], time.Now().Add(lingerWait))
 }
 
@@ -150,9 +152,10 @@ func (s *session) brokerEnded(d *relay, err error) {
 		s.changed.Wait()
 	}
 	wait := lingerWait
-	if s.rt.OwesCloseOk() && !s.down.dead {
+	switch {
+	case s.rt.OwesCloseOk() && !s.down.dead:
 		wait = closeOkWait
-	} else {
+	case !s.gone.client: // else the session ends
 		closeWrite(s.client)
 	}
 	s.readUntil(s.relays.Load()[0], time.Now().Add(wait))

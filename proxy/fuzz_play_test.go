@@ -215,6 +215,7 @@ func (p *play) tidy() {
 		}
 	}
 	p.srv.running.Wait()
+	close(p.srv.crew.over)
 	for _, m := range p.others {
 		m.Leave()
 	}

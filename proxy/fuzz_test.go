@@ -142,7 +142,7 @@ func newPlay(t *testing.T, setup byte) *play {
 	p.srv.sessions[p.s] = struct{}{}
 	p.srv.running.Add(1)
 	p.s.over = p.srv.running.Done
-	p.s.converse()
+	p.srv.crew.start(p.s.converse)
 	if setup&playHandshake != 0 {
 		p.greet(setup&playSmall != 0)
 	}

@@ -82,7 +82,7 @@ func (s *server) start(conn net.Conn, from Listener) {
 			s.leave(each)
 			s.running.Done()
 		}
-		go each.serve()
+		s.crew.start(each.serve)
 	}
 	s.mu.Unlock()
 	if each == nil {

@@ -133,7 +133,7 @@ func (s *session) interrupted(d *relay, err error) error {
 func (s *session) wake(d *relay) {
 	if d.parked.Load() {
 		d.parked.Store(false)
-		go s.carry(d)
+		s.srv.crew.start(func() { s.carry(d) })
 	}
 }
 

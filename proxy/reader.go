@@ -82,10 +82,13 @@ func (d *reader) fill(need int) error {
 	if err := d.raw.Read(d.readable); err != nil {
 		return err
 	}
-	if d.err != nil {
-		return os.NewSyscallError("read", d.err)
-	}
 	if d.n == 0 {
+		if d.w == 0 {
+			d.release()
+		}
+		if d.err != nil {
+			return os.NewSyscallError("read", d.err)
+		}
 		return io.EOF
 	}
 	d.w += d.n
@@ -163,8 +166,6 @@ func (d *reader) tryRead(fd uintptr) bool {
 		}
 		return false
 	}
-	if d.n < 0 {
-		d.n = 0
-	}
+	d.n = max(d.n, 0)
 	return true
 }

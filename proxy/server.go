@@ -42,7 +42,8 @@ type server struct {
 
 	nextFence atomic.Uint64
 
-	parker    *parker       // nil until it runs
+	parker    *parker // nil until it runs
+	crew      *crew
 	parkEvery time.Duration // tests make it shorter
 	parkings  atomic.Uint64 // relays parked so far
 
@@ -61,7 +62,7 @@ func Run(ctx context.Context, o Options) error {
 
 func newServer(o Options) *server {
 	o.defaults()
-	s := &server{o: o, log: o.Log, sessions: map[*session]struct{}{}, vhosts: map[string]*vhost{}, second: time.Second, parkEvery: parkEvery}
+	s := &server{o: o, log: o.Log, sessions: map[*session]struct{}{}, vhosts: map[string]*vhost{}, crew: newCrew(), second: time.Second, parkEvery: parkEvery}
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails
 	s.tagPrefix = "shardmq-" + hex.EncodeToString(random[:]) + "-"
@@ -110,6 +111,7 @@ func (s *server) run(ctx context.Context) error {
 		s.parker.close()
 	}
 	background.Wait()
+	close(s.crew.over)
 	s.closeTopologies()
 	return nil
 }

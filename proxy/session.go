@@ -95,7 +95,7 @@ func newSession(srv *server, from Listener, client net.Conn, id uint64) *session
 	return s
 }
 
-// serve begins the session, and runs it to its end if there is nothing to relay; else the relays do that.
+// serve begins the session and runs it to its end, which comes later if its relays are parked.
 func (s *session) serve() {
 	if s.begin() {
 		s.converse()
@@ -109,7 +109,7 @@ func (s *session) begin() bool {
 	return s.greet()
 }
 
-// converse relays in both directions. It does not wait for that: what the session has used of its stack by now is more than any relay needs.
+// converse relays in both directions, until the client's relay ends or is parked.
 func (s *session) converse() {
 	_ = s.client.SetDeadline(time.Time{})
 	client, broker := s.clientRelay(), s.brokerRelay()
@@ -118,8 +118,8 @@ func (s *session) converse() {
 	s.left = 2
 	s.relays.Store(&[2]*relay{client, broker})
 	s.mu.Unlock()
-	go s.carry(client)
-	go s.carry(broker)
+	s.srv.crew.start(func() { s.carry(broker) })
+	s.carry(client)
 }
 
 // carry runs a relay until it ends or is parked. The last one that ends finishes the session.

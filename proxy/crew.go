@@ -1,0 +1,41 @@
+package proxy
+
+import "sync/atomic"
+
+// mostIdle is how many goroutines of a crew wait for work at most.
+const mostIdle = 64
+
+// crew runs functions in goroutines of their own. Some that are done stay for the next: greeting a client and relaying use
+// more stack than a goroutine begins with, and growing that costs as much as several reads. Safe for concurrent use.
+type crew struct {
+	next chan func() // taken by one that waits
+	idle atomic.Int32
+	over chan struct{} // closed when nobody has to stay any more
+}
+
+func newCrew() *crew { return &crew{next: make(chan func()), over: make(chan struct{})} }
+
+// start runs f and does not wait for it.
+func (c *crew) start(f func()) {
+	select {
+	case c.next <- f:
+	default:
+		go c.work(f)
+	}
+}
+
+func (c *crew) work(f func()) {
+	for {
+		f()
+		if c.idle.Add(1) > mostIdle {
+			c.idle.Add(-1)
+			return
+		}
+		select {
+		case f = <-c.next:
+			c.idle.Add(-1)
+		case <-c.over:
+			return
+		}
+	}
+}
