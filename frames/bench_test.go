@@ -109,3 +109,23 @@ func BenchmarkTableValid(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkShapeCount is a burst of publishes of 16 octets that differ in nothing.
+func BenchmarkShapeCount(b *testing.B) {
+	content := frames.AppendFrame(nil, frames.TypeHeader, 1, []byte{0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0})
+	one := append(frames.AppendMethod(nil, 1, &frames.BasicPublish{Exchange: "images", RoutingKey: "key.0001"}), content...)
+	one = frames.AppendFrame(one, frames.TypeBody, 1, make([]byte, 16))
+	all := bytes.Repeat(one, 256<<10/len(one))
+	m, _ := frames.ScanPublish(all, 0)
+	s, ok := m.ShapeOf(all, m.Key+1, frames.PublishExchange)
+	if !ok {
+		b.Fatal("no shape")
+	}
+	burst := len(all) / len(one)
+	b.SetBytes(int64(len(one)))
+	for n := 0; n < b.N; n += burst {
+		if got := s.Count(all); got != burst {
+			b.Fatal(got)
+		}
+	}
+}

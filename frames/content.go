@@ -104,62 +104,6 @@ func scanMessage(b []byte, exchange, behind int, most uint32) (m Message, ok boo
 	return m, true
 }
 
-// Shape is what a message has in common with others that differ from it in nothing but contents: octets behind a prefix, delivery tags, names of the same
-// length, properties and bodies of the same size. To see that the next message has the shape of the last takes loads that do not wait for one
-// another, as those do that find each frame by the length of the one before it.
-type Shape struct {
-	Message
-	prefix                     []byte // the first octets of all
-	header, class, flags, body uint64
-	exchange                   int
-	name, key                  byte // lengths
-}
-
-// ShapeOf returns the shape of the message m at the start of b, which is borrowed; all of that shape have its first octets up to prefix, eight or more,
-// in common. exchange is where its length octet stands. ok is false when it has no body or a body of several frames.
-func (m Message) ShapeOf(b []byte, prefix, exchange int) (s Shape, ok bool) {
-	size := binary.BigEndian.Uint64(b[m.Header+HeadSize+4:])
-	if size == 0 || uint64(m.End-m.Body) != size+Overhead {
-		return s, false
-	}
-	// The end octet of a frame and the head of the next are one number; so are class, weight and the begin of the body size, and its end and the flags.
-	return Shape{Message: m, prefix: b[:prefix],
-		header: little(b[m.Header-1:]), class: little(b[m.Header+HeadSize:]), flags: little(b[m.Header+HeadSize+minContent-8:]), body: little(b[m.Body-1:]),
-		exchange: exchange, name: b[exchange], key: b[m.Key]}, true
-}
-
-// Next reports whether b begins with a message of the shape. No allocation.
-func (s *Shape) Next(b []byte) bool {
-	if len(b) < s.End {
-		return false
-	}
-	b = b[:s.End]
-	return little(b[s.Header-1:]) == s.header && little(b[s.Header+HeadSize:]) == s.class && little(b[s.Header+HeadSize+minContent-8:]) == s.flags &&
-		little(b[s.Body-1:]) == s.body && b[s.End-1] == End && b[s.exchange] == s.name && b[s.Key] == s.key && alike(b, s.prefix)
-}
-
-// Count is how many messages of the shape there are at the start of b, one behind the other.
-func (s *Shape) Count(b []byte) (n int) {
-	for s.Next(b) {
-		n++
-		b = b[s.End:]
-	}
-	return n
-}
-
-// alike reports whether b begins with prefix, eight octets or more. For what is as short as most names this beats a call.
-func alike(b, prefix []byte) bool {
-	last := len(prefix) - 8
-	for i := 0; i < last; i += 8 {
-		if little(b[i:]) != little(prefix[i:]) {
-			return false
-		}
-	}
-	return little(b[last:]) == little(prefix[last:])
-}
-
-func little(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
-
 // AppendMessageBCC appends to dst the first n octets of the message m at the start of b, with key added to BCC as AppendHeaderBCC does: it says when
 // changed is false and what grows. n is m.Body or more.
 func AppendMessageBCC(dst, b []byte, m Message, n int, key string) (out []byte, changed bool) {

@@ -167,6 +167,23 @@ func TestShape(t *testing.T) {
 	require.Equal(t, 3, s.Count(b[:4*m.End-1]))
 }
 
+// What random messages hardly ever are.
+func TestShapeRare(t *testing.T) {
+	message := func(args string, size byte) []byte {
+		b := AppendFrame(nil, TypeMethod, 1, []byte("\x00\x3C\x00\x3C\x01c\x00\x00\x00\x00\x00\x00\x00\x07\x00"+args))
+		b = AppendFrame(b, TypeHeader, 1, []byte{0, 60, 0, 0, size, 0, 0, 0, 0, 0, 0, 2, 0, 0})
+		return AppendFrame(b, TypeBody, 1, []byte("ab"))
+	}
+	first := message("\x01x\x03abc", 0)
+	m, ok := ScanDelivery(first, 0)
+	require.True(t, ok)
+	s, ok := m.ShapeOf(first, DeliverNumber(first), DeliverExchange(first))
+	require.True(t, ok)
+	require.True(t, s.Next(message("\x01y\x03def", 0)))
+	require.False(t, s.Next(message("\x02x\x03\x02bc", 0)), "the length of the first's routing key is in its exchange's name")
+	require.False(t, s.Next(message("\x01x\x03abc", 1)), "the size of its body says more than follows")
+}
+
 // A whole message with a shard key is its method, the header that AppendHeaderBCC makes, and its bodies.
 func TestAppendMessageBCC(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
