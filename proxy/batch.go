@@ -73,7 +73,7 @@ func (b *batch) write(w io.Writer, read, own []byte) (int64, error) {
 
 // gather is for TLS, where each write is a record of its own: small parts are put together.
 func gather(w io.Writer, parts [][]byte) (total int64, err error) {
-	buf := getBuffer(smallBuffer) // a record's most
+	buf := getBuffer(smallBuffer, 0) // a record's most
 	defer putBuffer(buf)
 	held := (*buf)[:0]
 	write := func(p []byte) {

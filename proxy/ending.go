@@ -232,6 +232,10 @@ func (s *session) finish() {
 	if both := s.relays.Load(); both != nil {
 		s.srv.parker.forget(both[0])
 		s.srv.parker.forget(both[1])
+		both[0].in.release()
+	}
+	if s.in != nil {
+		s.in.release()
 	}
 	if s.node != nil {
 		s.node.clients.Add(-1)

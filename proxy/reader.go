@@ -70,7 +70,7 @@ func (d *reader) fill(need int) error {
 	}
 	if d.raw == nil {
 		if d.buf == nil {
-			d.buf = getBuffer(max(d.want, need))
+			d.buf = getBuffer(d.want, need)
 		}
 		n, err := d.conn.Read((*d.buf)[d.w:])
 		d.w += n
@@ -100,7 +100,7 @@ func (d *reader) fill(need int) error {
 func (d *reader) decrypt(need int) error {
 	for {
 		if d.buf == nil {
-			d.buf = getBuffer(max(d.want, need))
+			d.buf = getBuffer(d.want, need)
 		}
 		n, err := d.tls.tryRead((*d.buf)[d.w:])
 		if n > 0 {
@@ -132,7 +132,7 @@ func (d *reader) makeRoom(need int) {
 		d.r, d.w = 0, have
 	}
 	if need > len(old) || have == len(old) {
-		d.buf = getBuffer(max(need, 2*have))
+		d.buf = getBuffer(0, max(need, 2*have))
 		copy(*d.buf, old[:have])
 		putBuffer(&old)
 	}
@@ -151,7 +151,7 @@ func (d *reader) adapt() {
 // tryRead reads what is there without waiting. While nothing is, an empty reader holds no buffer.
 func (d *reader) tryRead(fd uintptr) bool {
 	if d.buf == nil {
-		d.buf = getBuffer(d.want)
+		d.buf = getBuffer(d.want, 0)
 	}
 	for {
 		d.n, d.err = syscall.Read(int(fd), (*d.buf)[d.w:])
