@@ -34,6 +34,10 @@ func (d *dumper) value(v reflect.Value) {
 	case reflect.Struct:
 		d.fields(v)
 	case reflect.Slice, reflect.Array:
+		if v.Type().Elem().Kind() == reflect.Uint8 && v.Kind() == reflect.Slice {
+			fmt.Fprintf(d, "%q", v.Bytes())
+			return
+		}
 		for i := range v.Len() {
 			d.value(v.Index(i))
 			d.WriteString("; ")
