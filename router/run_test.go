@@ -108,6 +108,9 @@ func TestRunsAreTheirFrames(t *testing.T) {
 					message := drawClient(rt)
 					for range rapid.SampledFrom([]int{1, 1, 1, 2, 4}).Draw(rt, "times") {
 						read = append(read, message...)
+						if message[0].Method() == frames.BasicPublishID && rapid.Bool().Draw(rt, "another") {
+							message[0] = drawPublish(rt, message[0].Channel())
+						}
 					}
 				} else {
 					read = append(read, drawBroker(rt, many)...)
@@ -249,12 +252,15 @@ func drawClient(rt *rapid.T) []frames.Frame {
 	case 4:
 		return []frames.Frame{frames.AppendFrame(nil, frames.TypeHeartbeat, 0, nil)}
 	}
-	publish := &frames.BasicPublish{
+	return append([]frames.Frame{drawPublish(rt, id)}, drawContent(rt, id)...)
+}
+
+func drawPublish(rt *rapid.T, id uint16) frames.Frame {
+	return frames.AppendMethod(nil, id, &frames.BasicPublish{
 		Exchange:   rapid.SampledFrom([]string{"images", "phash", "header", "barrier", "plain", "other", ""}).Draw(rt, "exchange"),
-		RoutingKey: rapid.SampledFrom([]string{"k", "a.b", "a.b.c.d", "", "images", "q"}).Draw(rt, "key"),
-		Mandatory:  rapid.Bool().Draw(rt, "mandatory"),
-	}
-	return append([]frames.Frame{frames.AppendMethod(nil, id, publish)}, drawContent(rt, id)...)
+		RoutingKey: rapid.SampledFrom([]string{"k", "a.b", "a.b.c.d", "", "images", "planet", "q"}).Draw(rt, "key"),
+		Mandatory:  rapid.IntRange(0, 3).Draw(rt, "mandatory") == 0,
+	})
 }
 
 func drawBroker(rt *rapid.T, w *twin) (out []frames.Frame) {
@@ -273,14 +279,17 @@ func drawBroker(rt *rapid.T, w *twin) (out []frames.Frame) {
 	case 2:
 		return append([]frames.Frame{frames.AppendMethod(nil, id, &frames.BasicReturn{ReplyCode: 312, Exchange: "images", RoutingKey: "k"})}, drawContent(rt, id)...)
 	}
-	deliver := &frames.BasicDeliver{
-		ConsumerTag: rapid.SampledFrom([]string{"~0", "~1", "~3", "~9", "plain"}).Draw(rt, "consumer"),
-		Redelivered: rapid.Bool().Draw(rt, "redelivered"),
-		Exchange:    rapid.SampledFrom([]string{"images", "plain", ""}).Draw(rt, "exchange"),
-		RoutingKey:  rapid.SampledFrom([]string{"k", "images", "sharding: images - rabbit@a - 1"}).Draw(rt, "key"),
-	}
+	var deliver *frames.BasicDeliver
 	content := drawContent(rt, id)
 	for range rapid.SampledFrom([]int{1, 1, 1, 2, 4}).Draw(rt, "times") {
+		if out == nil || rapid.Bool().Draw(rt, "another") {
+			deliver = &frames.BasicDeliver{
+				ConsumerTag: rapid.SampledFrom([]string{"~0", "~1", "~3", "~9", "plain"}).Draw(rt, "consumer"),
+				Redelivered: rapid.Bool().Draw(rt, "redelivered"),
+				Exchange:    rapid.SampledFrom([]string{"images", "planet", "plain", ""}).Draw(rt, "exchange"),
+				RoutingKey:  rapid.SampledFrom([]string{"k", "images", "planet", "sharding: images - rabbit@a - 1"}).Draw(rt, "key"),
+			}
+		}
 		w.tag++
 		deliver.DeliveryTag = w.tag
 		out = append(append(out, frames.AppendMethod(nil, id, deliver)), content...)
