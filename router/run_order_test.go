@@ -15,7 +15,7 @@ func (w *twin) comply() {
 	w.flush()
 	for len(w.owed)+len(w.asks) > 0 {
 		if len(w.asks) > 0 {
-			w.reply()
+			w.reply(nil)
 			continue
 		}
 		r := w.owed[0]
@@ -50,4 +50,5 @@ func TestRunsMakeRoom(t *testing.T) {
 	}
 	require.Equal(t, []frames.MethodID{frames.BasicAckID, frames.BasicCancelID, frames.BasicPublishID, 0}, ids, "it is attached anew, with a larger share")
 	requireTwins(t, one, many)
+	requireAlike(t, one, many)
 }

@@ -2,7 +2,6 @@ package router_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,11 +37,15 @@ func newTwin(t testing.TB) *twin {
 	return w
 }
 
-// reply answers the oldest question.
-func (w *twin) reply() {
+// reply answers the oldest question, with an error unless it is nil.
+func (w *twin) reply(err error) {
 	a := w.asks[0]
 	w.asks = w.asks[1:]
-	w.conn.Answer(a, w.answer(a))
+	if r := (router.Answer{Err: err}); err != nil {
+		w.conn.Answer(a, r)
+	} else {
+		w.conn.Answer(a, w.answer(a))
+	}
 	w.flush()
 }
 
@@ -107,7 +110,7 @@ func TestRunsAreTheirFrames(t *testing.T) {
 				if fromClient {
 					message := drawClient(rt)
 					for range rapid.SampledFrom([]int{1, 1, 1, 2, 4}).Draw(rt, "times") {
-						read = append(read, message...)
+						read = append(read, stamped(message, len(read))...)
 						if message[0].Method() == frames.BasicPublishID && rapid.Bool().Draw(rt, "another") {
 							message[0] = drawPublish(rt, message[0].Channel())
 						}
@@ -129,21 +132,34 @@ func TestRunsAreTheirFrames(t *testing.T) {
 			}
 			requireTwins(rt, one, many)
 			if len(one.asks) > 0 && rapid.Bool().Draw(rt, "answer") {
-				one.reply()
-				many.reply()
+				var err error
+				if rapid.IntRange(0, 5).Draw(rt, "refused") == 0 {
+					err = &shards.BrokerError{Code: uint16(frames.PreconditionFailed), Text: "no"}
+				}
+				one.reply(err)
+				many.reply(err)
 				requireTwins(rt, one, many)
 			}
 			runs, passed = runs+1, passed+len(read)
 		}
+		requireAlike(rt, one, many)
 	})
 	t.Logf("%d frames in %d reads", passed, runs)
 }
 
-// drawCuts is where the reads end that bring some frames, the last one left out.
-func drawCuts(rt *rapid.T, fs []frames.Frame) []int {
-	cuts := rapid.SliceOfN(rapid.IntRange(1, octets(fs)), 0, 3).Draw(rt, "cuts")
-	slices.Sort(cuts)
-	return cuts
+// A body frame with all that the client takes in one goes out as it came, a larger one is for the proxy to cut.
+func TestRunsLeaveLargeBodies(t *testing.T) {
+	b := newBusy(t)
+	most := int(b.conn.ClientFrameMax()) - frames.Overhead
+	for size, whole := range map[int]bool{most - 1: true, most: true, most + 1: false} {
+		message := append(parseFrame(words("1 basic.deliver consumer-tag=plain delivery-tag=1 exchange=plain routing-key=k")),
+			parseFrame(words(fmt.Sprintf("1 header size=%d", size)))...)
+		message = append(message, frames.AppendFrame(nil, frames.TypeBody, 1, make([]byte, size))...)
+		var out router.Parts
+		n := b.conn.BrokerRun(message, &out, 0)
+		require.Equal(t, whole, n == len(message), "%d octets", size)
+		require.Equal(t, whole, n > 0)
+	}
 }
 
 // Wherever a read ends within a message, the rest comes with the next one.
@@ -176,9 +192,10 @@ func TestRunsCutAnywhere(t *testing.T) {
 		many.brokerReads([]int{min(cut, octets(fromBroker))}, fromBroker...)
 		many.clientReads([]int{min(cut, octets(fromClient))}, fromClient...)
 		requireTwins(t, one, many)
+		requireAlike(t, one, many)
 		for len(many.asks) > 0 {
-			one.reply()
-			many.reply()
+			one.reply(nil)
+			many.reply(nil)
 		}
 	}
 	require.NotZero(t, many.passed)
@@ -192,107 +209,28 @@ func octets(fs []frames.Frame) (n int) {
 	return n
 }
 
+// unsharded is what the topology has counted of the deliveries.
+func (w *twin) unsharded() (all []uint64) {
+	for _, s := range w.topo.Snapshot() {
+		all = append(all, s.Unsharded)
+	}
+	return all
+}
+
+// requireAlike compares what they remember.
+func requireAlike(t require.TestingT, one, many *twin) {
+	require.Equal(t, one.unsharded(), many.unsharded(), "counted as come without a shard key")
+	require.Equal(t, one.conn.Dump(), many.conn.Dump(), "remembered")
+}
+
+// requireTwins compares what they have done since the last time.
 func requireTwins(t require.TestingT, one, many *twin) {
 	require.Equal(t, one.ups, many.ups, "for the broker")
 	require.Equal(t, one.downs, many.downs, "for the client")
 	require.Equal(t, one.said, many.said, "asked and told")
 	require.Equal(t, one.conn.Raised(), many.conn.Raised())
-	require.Equal(t, one.conn.Dump(), many.conn.Dump(), "remembered")
 	for _, w := range []*twin{one, many} { // compared
 		w.passed += len(w.ups) + len(w.downs)
 		w.ups, w.downs, w.said = w.ups[:0], w.downs[:0], w.said[:0]
 	}
-}
-
-// drawContent is what follows a method that carries content: mostly well formed.
-func drawContent(rt *rapid.T, id uint16) (out []frames.Frame) {
-	var sizes []int
-	total := 0
-	for range rapid.IntRange(0, 3).Draw(rt, "bodies") {
-		n := rapid.SampledFrom([]int{0, 1, 16, 1500, 1700, 5000}).Draw(rt, "size")
-		sizes, total = append(sizes, n), total+n
-	}
-	announced := total
-	switch rapid.IntRange(0, 30).Draw(rt, "lie") {
-	case 0:
-		announced++
-	case 1:
-		announced = max(0, total-1)
-	}
-	text := fmt.Sprintf("%d header size=%d", id, announced) + rapid.SampledFrom([]string{"", "", " delivery-mode=2", " headers={}", " headers={x-shardmq=void}",
-		` headers={a="b"}`, ` headers={BCC=["x"]}`, ` headers={CC="wrong"}`, ` headers={user="u",x-shardmq=void} priority=1`}).Draw(rt, "header")
-	header := parseFrame(words(text))
-	if rapid.IntRange(0, 40).Draw(rt, "large header") == 0 {
-		header = parseFrame(words(text + fmt.Sprintf(" message-id=%q", make([]byte, 200))))
-	}
-	out = append(out, header)
-	for _, n := range sizes {
-		out = append(out, frames.AppendFrame(nil, frames.TypeBody, id, make([]byte, n)))
-	}
-	if rapid.IntRange(0, 30).Draw(rt, "other channel") == 0 {
-		out = append(out, frames.AppendFrame(nil, frames.TypeBody, id%3+1, []byte("ab")))
-	}
-	return out
-}
-
-func drawClient(rt *rapid.T) []frames.Frame {
-	id := uint16(rapid.IntRange(1, 4).Draw(rt, "channel"))
-	tag := rapid.Uint64Range(0, 12).Draw(rt, "tag")
-	switch rapid.IntRange(0, 12).Draw(rt, "what") {
-	case 0:
-		return []frames.Frame{frames.AppendMethod(nil, id, &frames.BasicAck{DeliveryTag: tag, Multiple: rapid.Bool().Draw(rt, "multiple")})}
-	case 1:
-		return []frames.Frame{frames.AppendMethod(nil, id, &frames.BasicNack{DeliveryTag: tag, Requeue: true})}
-	case 2:
-		return []frames.Frame{frames.AppendMethod(nil, id, &frames.BasicReject{DeliveryTag: tag})}
-	case 3:
-		m := rapid.SampledFrom([]frames.Method{&frames.QueueDeclare{Queue: "q"}, &frames.BasicQos{PrefetchCount: 7}, &frames.BasicGet{Queue: "images"}, &frames.ChannelClose{},
-			&frames.BasicCancel{ConsumerTag: "c"}, &frames.TxSelect{}, &frames.ConfirmSelect{}, &frames.ChannelOpen{}}).Draw(rt, "method")
-		return []frames.Frame{frames.AppendMethod(nil, id, m)}
-	case 4:
-		return []frames.Frame{frames.AppendFrame(nil, frames.TypeHeartbeat, 0, nil)}
-	}
-	return append([]frames.Frame{drawPublish(rt, id)}, drawContent(rt, id)...)
-}
-
-func drawPublish(rt *rapid.T, id uint16) frames.Frame {
-	return frames.AppendMethod(nil, id, &frames.BasicPublish{
-		Exchange:   rapid.SampledFrom([]string{"images", "phash", "header", "barrier", "plain", "other", ""}).Draw(rt, "exchange"),
-		RoutingKey: rapid.SampledFrom([]string{"k", "a.b", "a.b.c.d", "", "images", "planet", "q"}).Draw(rt, "key"),
-		Mandatory:  rapid.IntRange(0, 3).Draw(rt, "mandatory") == 0,
-	})
-}
-
-func drawBroker(rt *rapid.T, w *twin) (out []frames.Frame) {
-	if len(w.owed) > 0 && rapid.IntRange(0, 3).Draw(rt, "reply") > 0 {
-		out, w.owed = w.owed[:1:1], w.owed[1:]
-		return out
-	}
-	id := uint16(rapid.IntRange(1, 4).Draw(rt, "channel"))
-	switch rapid.IntRange(0, 8).Draw(rt, "what") {
-	case 0:
-		return []frames.Frame{frames.AppendMethod(nil, id, &frames.BasicAck{DeliveryTag: rapid.Uint64Range(0, 9).Draw(rt, "confirmed"), Multiple: rapid.Bool().Draw(rt, "multiple")})}
-	case 1:
-		m := rapid.SampledFrom([]frames.Method{&frames.QueueDeclareOk{Queue: "q"}, &frames.BasicQosOk{}, &frames.BasicGetEmpty{}, &frames.BasicCancelOk{ConsumerTag: "~0"},
-			&frames.ChannelClose{ReplyCode: 404}, &frames.BasicCancel{ConsumerTag: "~1"}, &frames.ChannelFlow{Active: true}}).Draw(rt, "method")
-		return []frames.Frame{frames.AppendMethod(nil, id, m)}
-	case 2:
-		return append([]frames.Frame{frames.AppendMethod(nil, id, &frames.BasicReturn{ReplyCode: 312, Exchange: "images", RoutingKey: "k"})}, drawContent(rt, id)...)
-	}
-	var deliver *frames.BasicDeliver
-	content := drawContent(rt, id)
-	for range rapid.SampledFrom([]int{1, 1, 1, 2, 4}).Draw(rt, "times") {
-		if out == nil || rapid.Bool().Draw(rt, "another") {
-			deliver = &frames.BasicDeliver{
-				ConsumerTag: rapid.SampledFrom([]string{"~0", "~1", "~3", "~9", "plain"}).Draw(rt, "consumer"),
-				Redelivered: rapid.Bool().Draw(rt, "redelivered"),
-				Exchange:    rapid.SampledFrom([]string{"images", "planet", "plain", ""}).Draw(rt, "exchange"),
-				RoutingKey:  rapid.SampledFrom([]string{"k", "images", "planet", "sharding: images - rabbit@a - 1"}).Draw(rt, "key"),
-			}
-		}
-		w.tag++
-		deliver.DeliveryTag = w.tag
-		out = append(append(out, frames.AppendMethod(nil, id, deliver)), content...)
-	}
-	return out
 }
