@@ -52,3 +52,56 @@ func TestRunsMakeRoom(t *testing.T) {
 	requireTwins(t, one, many)
 	requireAlike(t, one, many)
 }
+
+// Messages of the same lengths, one behind the other, are not taken for each other.
+func TestRunsTellNeighboursApart(t *testing.T) {
+	publishes := func(texts ...string) (fs []frames.Frame) {
+		for _, text := range texts {
+			for _, s := range []string{"3 basic.publish " + text, "3 header size=3", "3 body abc"} {
+				fs = append(fs, parseFrame(words(s)))
+			}
+		}
+		return fs
+	}
+	var letters []string
+	for c := 'a'; c <= 'z'; c++ {
+		letters = append(letters, fmt.Sprintf("exchange=images routing-key=%c", c))
+	}
+	for name, read := range map[string][]frames.Frame{
+		"through the default exchange to another queue": publishes("exchange=\"\" routing-key=planet", "exchange=\"\" routing-key=images", "exchange=\"\" routing-key=planet"),
+		"to another exchange":                           publishes("exchange=plain routing-key=k", "exchange=phash routing-key=k", "exchange=plain routing-key=k"),
+		"to another sharded exchange":                   publishes("exchange=images routing-key=k", "exchange=planet routing-key=k", "exchange=images routing-key=k"),
+		"with another routing key":                      publishes(letters...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			one, many := newTwin(t), newTwin(t)
+			for _, f := range read {
+				one.client(f)
+			}
+			many.clientRead(read...)
+			require.Len(t, many.ups, len(read))
+			requireTwins(t, one, many)
+			requireAlike(t, one, many)
+		})
+	}
+}
+
+// Once the proxy has closed the connection, what was under way from the broker goes no further.
+func TestRunsEndWithTheConnection(t *testing.T) {
+	one, many := newTwin(t), newTwin(t)
+	for _, w := range []*twin{one, many} {
+		w.conn.RaiseConnection(&frames.Exception{Code: frames.ConnectionForced, Text: "shutdown"})
+		w.flush()
+	}
+	var read []frames.Frame
+	for _, s := range []string{"3 basic.ack delivery-tag=1", "1 basic.deliver consumer-tag=plain delivery-tag=1 exchange=plain routing-key=k", "1 header size=3", "1 body abc"} {
+		read = append(read, parseFrame(words(s)))
+	}
+	for _, f := range read {
+		one.broker(f)
+	}
+	many.brokerRead(read...)
+	require.Len(t, many.downs, 1, "connection.close")
+	requireTwins(t, one, many)
+	requireAlike(t, one, many)
+}
