@@ -3,10 +3,13 @@ package router_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardmq/shardmq/frames"
+	"github.com/shardmq/shardmq/router"
 	"github.com/shardmq/shardmq/shards"
 )
 
@@ -104,4 +107,37 @@ func TestRunsEndWithTheConnection(t *testing.T) {
 	require.Len(t, many.downs, 1, "connection.close")
 	requireTwins(t, one, many)
 	requireAlike(t, one, many)
+}
+
+// A publish that pauses waits, in whatever run it comes; those of other exchanges in front of it do not.
+func TestRunsPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy, err := shards.NewPolicy("barrier", "/", "^barrier$", 0, shards.Definition{ShardsPerNode: 6, Ordered: true, Barrier: true})
+		require.NoError(t, err)
+		one, many := newTwin(t), newTwin(t)
+		for _, w := range []*twin{one, many} {
+			x := w.exchange("barrier")
+			w.cluster.use(func() { w.cluster.queues[x.State().Set.At(0).Queue] = shards.Count{Messages: 1, Exists: true} })
+			w.topo.Start(t.Context())
+			w.topo.Reconfigure(shards.NewPolicies([]*shards.Policy{policy}), nil)
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			require.True(t, x.State().Paused)
+		}
+		var read []frames.Frame
+		for _, exchange := range []string{"plain", "barrier"} {
+			for _, s := range []string{"3 basic.publish routing-key=k exchange=" + exchange, "3 header size=3", "3 body abc"} {
+				read = append(read, parseFrame(words(s)))
+			}
+		}
+		for _, f := range read {
+			one.client(f)
+		}
+		many.clientRead(read...)
+		require.Len(t, many.ups, 3)
+		require.Len(t, many.asks, 1)
+		require.Equal(t, router.AskOpen, many.asks[0].Kind)
+		requireTwins(t, one, many)
+		requireAlike(t, one, many)
+	})
 }
