@@ -19,6 +19,7 @@ type busy struct {
 	rig
 	spareUp, spareDown []byte
 	tag                uint64
+	consumer           uint64 // that with the prefetch
 }
 
 func newBusy(t testing.TB) *busy {
@@ -65,6 +66,7 @@ func newBusy(t testing.TB) *busy {
 		b.client(parseFrame(words(s)))
 	}
 	b.broker(parseFrame(words("1 basic.qos-ok")))
+	b.consumer = asks[0].Consumer
 	b.conn.Answer(asks[0], b.answer(asks[0]))
 	b.flush()
 	for _, s := range []string{"1 basic.qos-ok", "1 basic.consume-ok consumer-tag=~0", "1 basic.consume-ok consumer-tag=~1", "1 basic.consume-ok consumer-tag=~2",

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/shardmq/shardmq/frames"
@@ -188,7 +189,7 @@ func (e *elector) guard(h *hold) {
 		default:
 			slow = 0
 		}
-		if len(h.unseen) > 0 && h.ctx.Err() == nil {
+		if len(h.unseen) > 0 && h.ctx.Err() == nil && !time.Now().Before(h.lookAt) {
 			e.lookAgain(h)
 		}
 		if h.queue != coordination.StateQueue && h.ctx.Err() == nil && time.Since(looked) >= moveUpEvery {
@@ -214,6 +215,7 @@ func (e *elector) moveUp(h *hold) {
 	if err != nil || next == nil {
 		return
 	}
+	next.unseen = slices.DeleteFunc(next.unseen, func(queue string) bool { return queue == h.queue })
 	next.leftover = append(next.leftover, h.queue)
 	h.next = next
 	h.end(errMovedUp)

@@ -5,12 +5,8 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
-	"github.com/shardmq/shardmq/frames"
 	"github.com/shardmq/shardmq/shards/coordination"
 )
 
@@ -21,11 +17,6 @@ const (
 	// fallbackAgain is how often it is looked for anew, so that all proxies come to
 	// the same one.
 	fallbackAgain = 10 * time.Second
-	// takeOverTimeout bounds looking for the states that fallback queues hold.
-	takeOverTimeout = 500 * time.Millisecond
-	// peekMost is how many messages of a fallback queue are looked at: more than two
-	// are not a leader's.
-	peekMost = 16
 )
 
 var errNoNode = errors.New("no node can be reached")
@@ -130,85 +121,4 @@ func (e *elector) leaveFallback() {
 		e.fallback.w.close()
 		e.fallback = nil
 	}
-}
-
-// takeOver looks into the fallback queues for a state that is newer than the one
-// of the proper queue, which h has. Those that have one are noted for deletion.
-// It is bounded, since a queue whose node is down may not answer: a new leader is
-// more urgent than a state that the proxies' reports make up for.
-func (e *elector) takeOver(h *hold) {
-	ctx, cancel := context.WithTimeout(e.s.ctx, takeOverTimeout)
-	defer cancel()
-	var mu sync.Mutex
-	var looking sync.WaitGroup
-	for _, n := range e.s.t.o.Nodes() {
-		looking.Go(func() {
-			states, inUse := e.peek(ctx, fallbackQueue(n))
-			mu.Lock()
-			defer mu.Unlock()
-			for _, state := range states {
-				if h.state == nil || h.newer(state, h.state) {
-					h.state = state
-				}
-			}
-			if len(states) > 0 {
-				h.leftover = append(h.leftover, fallbackQueue(n))
-			} else if inUse {
-				h.unseen = append(h.unseen, fallbackQueue(n))
-			}
-		})
-	}
-	looking.Wait()
-}
-
-// lookAgain looks into the fallback queues that somebody else led on when this
-// leader of the proper queue took over: their leaders resign within seconds. A
-// state there that is newer than the leader's own ends the lead, for the next one
-// to take it over; any other goes with its queue.
-func (e *elector) lookAgain(h *hold) {
-	ctx, cancel := context.WithTimeout(h.ctx, takeOverTimeout)
-	defer cancel()
-	unseen := h.unseen
-	h.unseen = nil
-	for _, queue := range unseen {
-		states, inUse := e.peek(ctx, queue)
-		switch {
-		case slices.ContainsFunc(states, h.lacks):
-			h.end(errOutdone)
-			return
-		case len(states) > 0:
-			if h.leave(queue) {
-				h.forget(e.s)
-			}
-		case inUse:
-			h.unseen = append(h.unseen, queue)
-		}
-	}
-}
-
-// peek returns the messages of a fallback queue and leaves them there; inUse says
-// that there is such a queue. Usually there is none: deleting it, if it is empty
-// and unused, tells, while looking for it would have the broker log an error.
-func (e *elector) peek(ctx context.Context, queue string) (states [][]byte, inUse bool) {
-	d := desk{w: e.s.in}
-	_, err := at(ctx, &d, func(ch *amqp.Channel) (int, error) {
-		return ch.QueueDelete(queue, true, true, false)
-	})
-	if isCode(err, frames.PreconditionFailed) {
-		inUse = true
-		states, _ = at(ctx, &d, func(ch *amqp.Channel) (found [][]byte, err error) {
-			for len(found) < peekMost {
-				m, ok, err := ch.Get(queue, false)
-				if err != nil || !ok {
-					return found, err
-				}
-				found = append(found, m.Body)
-			}
-			return found, nil
-		})
-	}
-	if ch := d.ch; ch != nil {
-		d.w.spawn(func() { closeChannel(ch) })
-	}
-	return states, inUse
 }

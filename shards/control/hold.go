@@ -49,7 +49,12 @@ type hold struct {
 	fail     context.CancelCauseFunc
 	next     *hold    // takes over from this one, for errMovedUp
 	leftover []string // fallback queues whose states next has taken over
-	unseen   []string // fallback queues whose states others held when this hold began; the guard's
+
+	// The guard's: the fallback queues that could not be seen into yet, when to look
+	// again, and the pause that ends then.
+	unseen    []string
+	lookAt    time.Time
+	lookPause time.Duration
 
 	mu     sync.Mutex
 	kept   []kept // in the order they came in

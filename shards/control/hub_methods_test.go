@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/shardmq/shardmq/frames"
-	"github.com/shardmq/shardmq/shards/coordination"
 )
 
 // hubRefusal closes a channel.
@@ -83,8 +83,11 @@ func (ch *hubChannel) method(m frames.Method) {
 	case *frames.ChannelOpen:
 		reply = &frames.ChannelOpenOk{}
 	case *frames.ChannelClose:
-		ch.end()
-		reply = &frames.ChannelCloseOk{}
+		if h.lingers > 0 && ch.reads {
+			time.AfterFunc(h.lingers, func() { h.do(ch.close) })
+			break
+		}
+		ch.close()
 	case *frames.ChannelCloseOk:
 	case *frames.ConfirmSelect:
 		ch.confirm, reply = true, &frames.ConfirmSelectOk{}
@@ -105,11 +108,11 @@ func (ch *hubChannel) method(m frames.Method) {
 		reply, no = ch.declare(m)
 	case *frames.QueueDelete:
 		reply, no = ch.delete(m)
+	case *frames.BasicQos:
+		reply = &frames.BasicQosOk{}
 	case *frames.BasicConsume:
 		m.Queue = ch.c.queueName(m.Queue)
 		reply, no = ch.consume(m)
-	case *frames.BasicGet:
-		reply = ch.get(m)
 	case *frames.BasicPublish:
 		ch.publish, ch.header, ch.body = m, nil, nil
 	case *frames.BasicAck:
@@ -125,6 +128,12 @@ func (ch *hubChannel) method(m frames.Method) {
 	if m, ok := m.(*frames.BasicConsume); ok && no == nil && reply != nil {
 		h.deliver(h.queues[m.Queue])
 	}
+}
+
+// close answers the client's channel.close.
+func (ch *hubChannel) close() {
+	ch.end()
+	ch.c.send(ch.id, &frames.ChannelCloseOk{})
 }
 
 func (ch *hubChannel) declare(m *frames.QueueDeclare) (frames.Method, *hubRefusal) {
@@ -158,6 +167,10 @@ func (ch *hubChannel) delete(m *frames.QueueDelete) (frames.Method, *hubRefusal)
 	q := ch.c.h.queues[m.Queue]
 	ch.c.h.asked = append(ch.c.h.asked, "delete "+m.Queue)
 	switch {
+	case ch.c.h.hung[m.Queue]:
+		return nil, nil
+	case ch.c.h.down[m.Queue]:
+		return nil, &hubRefusal{frames.NotFound, "NOT_FOUND - home node 'r@a' of durable queue is down or inaccessible"}
 	case q == nil:
 		return &frames.QueueDeleteOk{}, nil
 	case q.owner != nil && q.owner != ch.c:
@@ -181,22 +194,8 @@ func (ch *hubChannel) consume(m *frames.BasicConsume) (frames.Method, *hubRefusa
 		return nil, &hubRefusal{frames.AccessRefused, "ACCESS_REFUSED - queue in exclusive use"}
 	}
 	q.consumer, q.alone, q.noAck, q.unacked = ch, m.Exclusive, m.NoAck, map[uint64]hubMessage{}
-	q.tag = m.ConsumerTag
+	q.tag, ch.reads = m.ConsumerTag, !m.Exclusive
 	return &frames.BasicConsumeOk{ConsumerTag: m.ConsumerTag}, nil
-}
-
-// get hands a message out and leaves it in the queue: whoever gets one here gives
-// it back by closing the channel.
-func (ch *hubChannel) get(m *frames.BasicGet) frames.Method {
-	q := ch.c.h.queues[m.Queue]
-	if q == nil || ch.gets >= len(q.ready) {
-		return &frames.BasicGetEmpty{}
-	}
-	message := q.ready[ch.gets]
-	ch.gets++
-	ch.tag++
-	ch.c.queue(ch.content(&frames.BasicGetOk{DeliveryTag: ch.tag, Exchange: coordination.StateExchange, RoutingKey: m.Queue}, message))
-	return nil
 }
 
 func (ch *hubChannel) ack(m *frames.BasicAck) {

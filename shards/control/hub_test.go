@@ -33,6 +33,7 @@ type hub struct {
 	down     map[string]bool // queues whose node is down: 404
 	hung     map[string]bool // queues that do not answer
 	apart    map[string]bool // nodes that are in no cluster with the others any more
+	lingers  time.Duration   // how long the end of a channel takes that looks into a queue
 	mute     bool            // confirms are kept back
 	stalled  chan struct{}   // until it is closed, nothing is read from those that have published
 	silent   bool            // nothing is written to anybody
@@ -70,7 +71,7 @@ type hubChannel struct {
 	confirm bool
 	number  uint64 // of publishes
 	tag     uint64 // of deliveries
-	gets    int    // messages given to basic.get
+	reads   bool   // it looks into a queue, and does not lead on it
 	publish *frames.BasicPublish
 	header  []byte
 	body    []byte

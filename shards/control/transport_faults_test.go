@@ -45,7 +45,7 @@ func TestTransportStandIn(t *testing.T) {
 				require.Equal(t, []string{"2"}, h.messages(standIn), "on the first node in name order")
 				a.story()
 
-				h.do(func() { delete(away, coordination.StateQueue) })
+				h.do(func() { delete(away, coordination.StateQueue); h.asked = nil })
 				pass(moveUpEvery + guardEvery + requestTimeout)
 				require.Equal(t, "deposed, elected 2", a.story(), "it has moved up")
 				require.False(t, b.leads)
@@ -56,60 +56,12 @@ func TestTransportStandIn(t *testing.T) {
 				require.Equal(t, []string{"no queue"}, h.messages(standIn))
 				pass(time.Minute)
 				require.Empty(t, a.story())
+				require.Equal(t, 2, h.count("delete "+standIn), "looked into, and deleted")
 				a.close(t)
 				pass(time.Second)
 				require.True(t, b.leads)
 				b.close(t)
 			})
-		})
-	}
-}
-
-// A leader on a stand-in died with the newest state; the next one is elected on
-// the proper queue.
-func TestTransportTakesOver(t *testing.T) {
-	within(t, func(t *testing.T, h *hub) {
-		a := h.voice()
-		pass(time.Second)
-		require.NoError(t, a.Store(t.Context(), []byte("1")))
-		a.close(t)
-		standIn := coordination.StateQueue + ".r@a"
-		h.do(func() { h.queues[standIn] = &hubQueue{name: standIn} })
-		h.put(standIn, "2")
-		b := h.voice()
-		pass(time.Second)
-		require.Equal(t, "connected, elected 2", b.story())
-		require.Equal(t, []string{"ready 2"}, h.messages(standIn))
-		require.NoError(t, b.Store(t.Context(), []byte("3")))
-		pass(time.Second)
-		require.Equal(t, []string{"no queue"}, h.messages(standIn))
-		b.close(t)
-	})
-}
-
-// Somebody else still leads on a stand-in when the proper queue gets its leader,
-// which cannot see that state: it looks again.
-func TestTransportStandInInUse(t *testing.T) {
-	for state, story := range map[string]string{"1": "", "3": "deposed, elected 3"} {
-		within(t, func(t *testing.T, h *hub) {
-			a := h.voice()
-			pass(time.Second)
-			require.NoError(t, a.Store(t.Context(), []byte("2")))
-			a.close(t)
-			standIn := coordination.StateQueue + ".r@a"
-			led := &hubQueue{name: standIn, consumer: &hubChannel{}, alone: true}
-			h.do(func() { h.queues[standIn] = led })
-			b := h.voice()
-			pass(5 * guardEvery)
-			require.Equal(t, "connected, elected 2", b.story())
-			h.do(func() { led.consumer = nil }) // which gives back what it held
-			h.put(standIn, state)
-			pass(2 * guardEvery)
-			require.Equal(t, story, b.story())
-			require.NoError(t, b.Store(t.Context(), []byte("4")))
-			pass(time.Second)
-			require.Equal(t, []string{"no queue"}, h.messages(standIn))
-			b.close(t)
 		})
 	}
 }
