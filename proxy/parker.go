@@ -16,6 +16,7 @@ type parker struct {
 	mu     sync.Mutex // a leaf
 	relays map[int32]*relay
 	last   int32 // token that was given out
+	over   bool  // nobody is watched any more
 }
 
 func newParker() (*parker, error) {
@@ -35,9 +36,32 @@ func newParker() (*parker, error) {
 	return p, nil
 }
 
-// watch has the relay woken once there is something to read; false when that cannot be. The session's mu is held.
-func (p *parker) watch(d *relay) (ok bool) {
+// errNotWatching is why nobody is parked any more.
+var errNotWatching = errors.New("sockets are not watched any more")
+
+// watch has the relay woken once there is something to read. The session's mu is held.
+func (p *parker) watch(d *relay) error {
+	if !p.admit(d) {
+		return errNotWatching
+	}
+	// What has come since the relay looked is an event too. A closed socket drops out by itself.
+	event := syscall.EpollEvent{Events: syscall.EPOLLIN | syscall.EPOLLRDHUP | syscall.EPOLLONESHOT, Fd: d.token}
+	var err error
+	if closed := d.in.raw.Control(func(fd uintptr) {
+		err = syscall.EpollCtl(p.fd, syscall.EPOLL_CTL_MOD, int(fd), &event)
+		if errors.Is(err, syscall.ENOENT) {
+			err = syscall.EpollCtl(p.fd, syscall.EPOLL_CTL_ADD, int(fd), &event)
+		}
+	}); closed != nil {
+		return closed
+	}
+	return os.NewSyscallError("epoll_ctl", err)
+}
+
+// admit gives a relay its token.
+func (p *parker) admit(d *relay) bool {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if d.token == 0 {
 		for d.token == 0 || p.relays[d.token] != nil {
 			p.last++
@@ -45,17 +69,7 @@ func (p *parker) watch(d *relay) (ok bool) {
 		}
 		p.relays[d.token] = d
 	}
-	p.mu.Unlock()
-	// What has come since the relay looked is an event too. A closed socket drops out by itself.
-	event := syscall.EpollEvent{Events: syscall.EPOLLIN | syscall.EPOLLRDHUP | syscall.EPOLLONESHOT, Fd: d.token}
-	err := d.in.raw.Control(func(fd uintptr) {
-		err := syscall.EpollCtl(p.fd, syscall.EPOLL_CTL_MOD, int(fd), &event)
-		if errors.Is(err, syscall.ENOENT) {
-			err = syscall.EpollCtl(p.fd, syscall.EPOLL_CTL_ADD, int(fd), &event)
-		}
-		ok = err == nil
-	})
-	return ok && err == nil
+	return !p.over
 }
 
 // forget drops a relay that has ended.
@@ -67,29 +81,51 @@ func (p *parker) forget(d *relay) {
 	}
 }
 
-// run wakes relays until the parker is closed.
-func (p *parker) run() {
+// run wakes relays until the parker is closed. Should it fail, all of them go on unparked.
+func (p *parker) run() error {
+	defer p.release()
 	var events [128]syscall.EpollEvent
 	for {
 		n := 0
+		var failed error
 		err := p.raw.Read(func(fd uintptr) bool {
-			var err error
-			n, err = syscall.EpollWait(int(fd), events[:], 0)
-			return n > 0 || err != nil && !errors.Is(err, syscall.EINTR)
+			n, failed = wait(int(fd), events[:])
+			return n > 0 || failed != nil
 		})
 		if err != nil {
-			return
+			return nil //nolint:nilerr // closed
 		}
-		for _, e := range events[:max(n, 0)] {
+		if failed != nil {
+			return os.NewSyscallError("epoll_wait", failed)
+		}
+		for _, e := range events[:n] {
 			p.mu.Lock()
 			d := p.relays[e.Fd]
 			p.mu.Unlock()
 			if d != nil {
-				d.s.mu.Lock()
-				d.s.wake(d)
-				d.s.mu.Unlock()
+				d.s.wakeSoon(d)
 			}
 		}
+	}
+}
+
+// wait asks for events that are there. It tries again when it was interrupted: the runtime tells of an event once.
+func wait(fd int, events []syscall.EpollEvent) (int, error) {
+	for {
+		n, err := syscall.EpollWait(fd, events, 0)
+		if !errors.Is(err, syscall.EINTR) {
+			return n, err
+		}
+	}
+}
+
+// release wakes everybody.
+func (p *parker) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+	for _, d := range p.relays {
+		d.s.wakeSoon(d)
 	}
 }
 
