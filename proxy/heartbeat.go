@@ -28,7 +28,7 @@ var (
 // the other side to take that; then what the peer sends goes unread, and its silence means nothing.
 type pulse struct{ n atomic.Uint64 }
 
-// beat: something has come. rest: the relay goes back to reading. The relay's goroutine calls both.
+// beat: something has come. rest: the relay goes back to reading. Whoever reads the socket calls both.
 func (p *pulse) beat() { p.n.Add(1) }
 func (p *pulse) rest() { p.n.Add(1) }
 

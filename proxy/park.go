@@ -12,7 +12,8 @@ import (
 )
 
 // A relay that waits for its peer keeps a goroutine, and with it a stack of several KiB. One that has waited for a while is parked: its goroutine
-// ends, and the parker watches its socket together with those of all the others. When something comes the relay goes on in a new one.
+// ends, and the parker watches its socket together with those of all the others. When something comes the relay goes on in a new one, unless
+// it is heartbeats and nothing else: those the parker passes on by itself.
 // Relays of TLS connections are not parked.
 
 // parkEvery is how often relays are looked at. Whoever has read nothing between two looks is parked.
@@ -35,6 +36,7 @@ type parking struct {
 	kicked bool        // its read has been interrupted, for it to be parked
 	until  time.Time   // the read deadline of whoever ends the session; zero: none
 	token  int32       // the parker's; 0: none yet
+	fault  error       // what the parker has met when it read the socket
 	unfit  bool        // it could not be watched, and is left alone from now on
 	seen   uint64      // its pulse at the last look; sweep's own
 }
@@ -164,6 +166,7 @@ func (s *server) unparked(err error) {
 // wake has a parked relay go on. mu is held.
 func (s *session) wake(d *relay) {
 	if d.parked.Load() {
+		s.srv.parker.unwatch(d)
 		d.parked.Store(false)
 		s.srv.parked.Add(-1)
 		go s.carry(d)
@@ -172,11 +175,6 @@ func (s *session) wake(d *relay) {
 
 // wakeSoon is wake for those who must not wait for mu: whoever has it may be long.
 func (s *session) wakeSoon(d *relay) {
-	if s.mu.TryLock() {
-		defer s.mu.Unlock()
-		s.wake(d)
-		return
-	}
 	go func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

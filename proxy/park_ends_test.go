@@ -107,6 +107,9 @@ func TestSilentPeersOfParkedConnections(t *testing.T) {
 			if p := silent.speaks(client, broker); p != nil {
 				defer p.beats()()
 			}
+			if silent.cause == errBrokerSilent { //nolint:errorlint // the very value
+				closeOk(client)
+			}
 			broker.dies()
 			require.GreaterOrEqual(t, time.Since(began), 3*interval/2, "that was no silence yet")
 			require.NoError(t, client.Close())

@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// parker watches the sockets of parked relays: an epoll instance of its own, which the runtime's watches. Safe for concurrent use.
+// parker watches the sockets of parked relays, and no others: an epoll instance of its own, which the runtime's watches. It waits for nobody,
+// neither for a socket nor for a session. Safe for concurrent use.
 type parker struct {
 	fd   int
 	file *os.File // of fd
@@ -17,6 +18,8 @@ type parker struct {
 	relays map[int32]*relay
 	last   int32 // token that was given out
 	over   bool  // nobody is watched any more
+
+	beats *heartbeats
 }
 
 func newParker() (*parker, error) {
@@ -28,7 +31,7 @@ func newParker() (*parker, error) {
 		_ = syscall.Close(fd)
 		return nil, os.NewSyscallError("fcntl", err)
 	}
-	p := &parker{fd: fd, file: os.NewFile(uintptr(fd), "epoll"), relays: map[int32]*relay{}}
+	p := &parker{fd: fd, file: os.NewFile(uintptr(fd), "epoll"), relays: map[int32]*relay{}, beats: newHeartbeats()}
 	if p.raw, err = p.file.SyscallConn(); err != nil {
 		_ = p.file.Close()
 		return nil, err
@@ -45,14 +48,15 @@ func (p *parker) watch(d *relay) error {
 		return errNotWatching
 	}
 	// What has come since the relay looked is an event too. A closed socket drops out by itself.
-	event := syscall.EpollEvent{Events: syscall.EPOLLIN | syscall.EPOLLRDHUP | syscall.EPOLLONESHOT, Fd: d.token}
+	return p.control(d, syscall.EPOLL_CTL_ADD, &syscall.EpollEvent{Events: syscall.EPOLLIN | syscall.EPOLLRDHUP, Fd: d.token})
+}
+
+// unwatch undoes that. An error says that the socket is not watched anyway.
+func (p *parker) unwatch(d *relay) { _ = p.control(d, syscall.EPOLL_CTL_DEL, nil) }
+
+func (p *parker) control(d *relay, op int, event *syscall.EpollEvent) error {
 	var err error
-	if closed := d.in.raw.Control(func(fd uintptr) {
-		err = syscall.EpollCtl(p.fd, syscall.EPOLL_CTL_MOD, int(fd), &event)
-		if errors.Is(err, syscall.ENOENT) {
-			err = syscall.EpollCtl(p.fd, syscall.EPOLL_CTL_ADD, int(fd), &event)
-		}
-	}); closed != nil {
+	if closed := d.in.raw.Control(func(fd uintptr) { err = syscall.EpollCtl(p.fd, op, int(fd), event) }); closed != nil {
 		return closed
 	}
 	return os.NewSyscallError("epoll_ctl", err)
@@ -84,15 +88,16 @@ func (p *parker) forget(d *relay) {
 // run wakes relays until the parker is closed. Should it fail, all of them go on unparked.
 func (p *parker) run() error {
 	defer p.release()
+	defer p.beats.release()
 	var events [128]syscall.EpollEvent
+	var n int
+	var failed error
+	look := func(fd uintptr) bool { // made once: a closure per call would be an allocation per event
+		n, failed = wait(int(fd), events[:])
+		return n > 0 || failed != nil
+	}
 	for {
-		n := 0
-		var failed error
-		err := p.raw.Read(func(fd uintptr) bool {
-			n, failed = wait(int(fd), events[:])
-			return n > 0 || failed != nil
-		})
-		if err != nil {
+		if err := p.raw.Read(look); err != nil {
 			return nil //nolint:nilerr // closed
 		}
 		if failed != nil {
@@ -103,9 +108,24 @@ func (p *parker) run() error {
 			d := p.relays[e.Fd]
 			p.mu.Unlock()
 			if d != nil {
-				d.s.wakeSoon(d)
+				p.stir(d, e.Events)
 			}
 		}
+	}
+}
+
+// stir deals with an event at a relay's socket. It stays an event until the socket has been read or is not watched any more.
+func (p *parker) stir(d *relay, events uint32) {
+	s := d.s
+	defer s.guard() // the router may panic
+	if !s.mu.TryLock() {
+		p.unwatch(d)
+		s.wakeSoon(d)
+		return
+	}
+	defer s.mu.Unlock()
+	if d.parked.Load() && (events != syscall.EPOLLIN || !p.beats.pass(d)) {
+		s.wake(d)
 	}
 }
 
