@@ -48,6 +48,7 @@ type server struct {
 	parked       atomic.Int64  // relays at the moment
 	unparkedOnce sync.Once
 
+	began  time.Time
 	second time.Duration // what heartbeat intervals are counted in; tests make it shorter
 }
 
@@ -63,7 +64,7 @@ func Run(ctx context.Context, o Options) error {
 
 func newServer(o Options) *server {
 	o.defaults()
-	s := &server{o: o, log: o.Log, sessions: map[*session]struct{}{}, vhosts: map[string]*vhost{}, second: time.Second, newParker: newParker, parkEvery: parkEvery}
+	s := &server{began: time.Now(), o: o, log: o.Log, sessions: map[*session]struct{}{}, vhosts: map[string]*vhost{}, second: time.Second, newParker: newParker, parkEvery: parkEvery}
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails
 	s.tagPrefix = "shardmq-" + hex.EncodeToString(random[:]) + "-"
