@@ -106,9 +106,12 @@ func (s *server) idle(list []*relay) []*relay {
 			continue
 		}
 		for _, d := range both {
+			if d.parked.Load() || d.in.raw == nil {
+				continue
+			}
 			if n := d.from.n.Load(); n != d.seen {
 				d.seen = n
-			} else if n%2 == 0 && !d.parked.Load() && d.in.raw != nil && d.in.tls == nil {
+			} else if n%2 == 0 {
 				list = append(list, d)
 			}
 		}
