@@ -125,3 +125,17 @@ func TestRelayOverTLSDoesNotAllocatePerMessage(t *testing.T) {
 	t.Logf("a message: %v allocations, 100 messages: %v", few, many)
 	require.LessOrEqual(t, many, few+8, "for 1 and for 100 messages")
 }
+
+// A heartbeat that passes while both relays are parked costs nothing that has to be collected.
+func TestHeartbeatOfIdleDoesNotAllocate(t *testing.T) {
+	_, client, broker := parkedPair(t)
+	got := make([]byte, len(heartbeat))
+	require.Zero(t, leastAllocs(func() {
+		if _, err := client.Write(heartbeat); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := broker.Read(got); err != nil {
+			t.Fatal(err)
+		}
+	}))
+}

@@ -3,7 +3,7 @@ package proxy
 import "sync/atomic"
 
 // mostIdle is how many goroutines of a crew wait for work at most.
-const mostIdle = 64
+const mostIdle = 32
 
 // crew runs functions in goroutines of their own. Some that are done stay for the next: greeting a client and relaying use
 // more stack than a goroutine begins with, and growing that costs as much as several reads. Safe for concurrent use.

@@ -167,7 +167,7 @@ func channelOn2(client, broker *peer) {
 	expect(client, &frames.ChannelOpenOk{})
 }
 
-func tcpPair(t *testing.T) (near, far net.Conn) {
+func tcpPair(t testing.TB) (near, far net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -16,6 +16,10 @@ import (
 const (
 	looksPerBeat = 2
 	looksSilent  = 2 * looksPerBeat
+
+	// lookMoments is how many moments between two looks there are to begin at. Sessions share them: a timer that goes off by itself costs many
+	// times what is looked at.
+	lookMoments = 16
 )
 
 // Causes of a session's end.
@@ -28,7 +32,7 @@ var (
 // the other side to take that; then what the peer sends goes unread, and its silence means nothing.
 type pulse struct{ n atomic.Uint64 }
 
-// beat: something has come. rest: the relay goes back to reading. The relay's goroutine calls both.
+// beat: something has come. rest: the relay goes back to reading. Whoever reads the socket calls both.
 func (p *pulse) beat() { p.n.Add(1) }
 func (p *pulse) rest() { p.n.Add(1) }
 
@@ -53,7 +57,8 @@ func (e *ear) silent(p *pulse) bool {
 func (s *session) watch(interval time.Duration) (timer *time.Timer) {
 	var client, broker ear
 	var sent int64 // to the broker, when it was looked at last
-	timer = time.AfterFunc(interval/looksPerBeat, func() {
+	every := interval / looksPerBeat
+	timer = time.AfterFunc(s.srv.untilLook(every), func() {
 		defer s.guard()
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -75,7 +80,13 @@ func (s *session) watch(interval time.Duration) (timer *time.Timer) {
 		default:
 			sent = s.up.total
 		}
-		timer.Reset(interval / looksPerBeat)
+		timer.Reset(s.srv.untilLook(every))
 	})
 	return timer
+}
+
+// untilLook is how long it is to the next look. From one that was at one of the moments it is every, however late that was dealt with.
+func (s *server) untilLook(every time.Duration) time.Duration {
+	now := time.Since(s.began)
+	return (now + every).Round(every/lookMoments) - now
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"io"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -57,7 +58,8 @@ func TestSilentClient(t *testing.T) {
 	r, client, broker := beating(t)
 	defer broker.beats()()
 	began := time.Now()
-	broker.eof()
+	rest, _ := io.ReadAll(broker.r) // the end, or a reset for a heartbeat that came after it
+	require.Empty(t, rest)
 	require.GreaterOrEqual(t, time.Since(began), 3*interval/2, "that was no silence yet")
 	for f, err := client.next(); err == nil; f, err = client.next() {
 		require.Equal(t, heartbeat, []byte(f))
@@ -140,4 +142,24 @@ func TestNoHeartbeats(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	require.Nil(t, s.beats)
+}
+
+// Sessions look at their peers at the same few moments, and each as often as its interval says.
+func TestSessionsLookTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const every = 10 * time.Second
+		s := newServer(Options{})
+		moments := map[time.Duration]bool{}
+		for i := range 1000 {
+			time.Sleep(time.Duration(i) * time.Millisecond)
+			first := s.untilLook(every)
+			require.InDelta(t, every, first, float64(every/lookMoments/2))
+			time.Sleep(first)
+			moments[time.Since(s.began)%every] = true
+			late := time.Duration(i) * 100 * time.Microsecond // the machine is busy
+			time.Sleep(late)
+			require.Equal(t, every-late, s.untilLook(every))
+		}
+		require.LessOrEqual(t, len(moments), lookMoments)
+	})
 }

@@ -1,23 +1,30 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 // A relay that waits for its peer keeps a goroutine, and with it a stack of several KiB. One that has waited for a while is parked: its goroutine
-// ends, and the parker watches its socket together with those of all the others. When something comes the relay goes on in a new one.
+// ends, and the parker watches its socket together with those of all the others. When something comes the relay goes on in a new one, unless
+// it is heartbeats and nothing else: those the parker passes on by itself.
 // Relays of TLS connections are not parked.
 
 // parkEvery is how often relays are looked at. Whoever has read nothing between two looks is parked.
 const parkEvery = time.Second
 
-// crowdSize is how many relays have to have been parked for their memory to matter, slimEvery how often at the most that is given back.
+// crowdSize is how many relays have to have been parked for their memory to matter, slimEvery how often at the most that is given back, restless
+// which part of all parked relays may be woken or parked between two looks that find them calm: one in so many.
 const (
 	crowdSize = 200
 	slimEvery = 5 * time.Second
+	restless  = 32
 )
 
 // errParked is what a relay's run returns when another goroutine is to go on with it.
@@ -29,7 +36,24 @@ type parking struct {
 	kicked bool        // its read has been interrupted, for it to be parked
 	until  time.Time   // the read deadline of whoever ends the session; zero: none
 	token  int32       // the parker's; 0: none yet
+	fault  error       // what the parker has met when it read the socket
+	unfit  bool        // it could not be watched, and is left alone from now on
 	seen   uint64      // its pulse at the last look; sweep's own
+}
+
+// startParking has idle relays parked until ctx ends, and woken until the parker is closed. Without a parker none is parked.
+func (s *server) startParking(ctx context.Context, background *sync.WaitGroup) {
+	var err error
+	if s.parker, err = s.newParker(); err != nil {
+		s.unparked(err)
+		return
+	}
+	background.Go(func() {
+		if err := s.parker.run(); err != nil {
+			s.unparked(err)
+		}
+	})
+	background.Go(func() { s.sweep(ctx.Done()) })
 }
 
 // sweep parks idle relays until stop is closed.
@@ -48,7 +72,7 @@ func (s *server) sweep(stop <-chan struct{}) {
 				d.s.kick(d)
 			}
 			clear(idle)
-			if last.due(s.parkings.Load(), time.Now()) {
+			if last.due(s.parked.Load(), time.Now()) {
 				debug.FreeOSMemory()
 			}
 		}
@@ -58,13 +82,13 @@ func (s *server) sweep(stop <-chan struct{}) {
 // slimmed is when memory was given back to the system last: without traffic there is no garbage collection that would.
 type slimmed struct {
 	at           time.Time
-	until, count uint64 // relays parked by then, and at the last look
+	until, count int64 // relays that were parked then, or fewer if they have become fewer since; and at the last look
 }
 
-// due reports whether a crowd has gone idle since, and nobody else does at the moment.
-func (l *slimmed) due(parked uint64, now time.Time) bool {
-	calm := parked == l.count
-	l.count = parked
+// due reports whether a crowd has gone idle since, and hardly anybody comes or goes at the moment: some always do.
+func (l *slimmed) due(parked int64, now time.Time) bool {
+	calm := max(parked-l.count, l.count-parked) <= parked/restless
+	l.count, l.until = parked, min(l.until, parked)
 	if !calm || parked-l.until < crowdSize || now.Sub(l.at) < slimEvery {
 		return false
 	}
@@ -82,9 +106,12 @@ func (s *server) idle(list []*relay) []*relay {
 			continue
 		}
 		for _, d := range both {
+			if d.parked.Load() || d.in.raw == nil {
+				continue
+			}
 			if n := d.from.n.Load(); n != d.seen {
 				d.seen = n
-			} else if n%2 == 0 && !d.parked.Load() && d.in.raw != nil && d.in.tls == nil {
+			} else if n%2 == 0 {
 				list = append(list, d)
 			}
 		}
@@ -96,7 +123,7 @@ func (s *server) idle(list []*relay) []*relay {
 func (s *session) kick(d *relay) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d.parked.Load() || d.kicked || !d.until.IsZero() || d.out.inside || !s.rt.Established() || s.ending() {
+	if d.parked.Load() || d.kicked || d.unfit || !d.until.IsZero() || d.out.inside || !s.rt.Established() || s.ending() {
 		return
 	}
 	d.kicked = true
@@ -121,20 +148,41 @@ func (s *session) interrupted(d *relay, err error) error {
 	}
 	d.kicked = false
 	_ = d.in.conn.SetReadDeadline(time.Time{})
-	if d.in.buf != nil || s.ending() || !s.srv.parker.watch(d) {
+	if d.in.buf != nil || s.ending() {
+		return nil
+	}
+	if err := s.srv.parker.watch(d); err != nil {
+		d.unfit = true
+		s.srv.unparked(err)
 		return nil
 	}
 	d.parked.Store(true)
-	s.srv.parkings.Add(1)
+	s.srv.parked.Add(1)
 	return errParked
+}
+
+// unparked warns that idle connections are not parked. Once: it is the system's limits, not one connection.
+func (s *server) unparked(err error) {
+	s.unparkedOnce.Do(func() { s.log.Warn("idle connections keep their goroutines", zap.Error(err)) })
 }
 
 // wake has a parked relay go on. mu is held.
 func (s *session) wake(d *relay) {
 	if d.parked.Load() {
+		s.srv.parker.unwatch(d)
 		d.parked.Store(false)
+		s.srv.parked.Add(-1)
 		s.srv.crew.start(func() { s.carry(d) })
 	}
+}
+
+// wakeSoon is wake for those who must not wait for mu: whoever has it may be long.
+func (s *session) wakeSoon(d *relay) {
+	go func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.wake(d)
+	}()
 }
 
 // readUntil gives a relay a deadline for the rest of what its peer has to say. mu is held.

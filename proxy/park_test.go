@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -53,57 +54,11 @@ func TestIdleRelaysAreParked(t *testing.T) {
 	require.Empty(t, r.cause())
 }
 
-// Whoever ends a connection that is parked ends it as any other.
-func TestParkedConnectionsEnd(t *testing.T) {
-	for name, end := range map[string]struct {
-		how   func(r *rig, client, broker *peer)
-		cause string
-	}{
-		"client goes": {func(r *rig, client, broker *peer) {
-			require.NoError(r.t, client.Close())
-			broker.eof()
-			require.NoError(r.t, broker.Close())
-		}, "client: EOF"},
-		"broker goes": {func(r *rig, client, broker *peer) {
-			require.NoError(r.t, broker.Close())
-			require.EqualValues(r.t, frames.ConnectionForced, closeOk(client).ReplyCode)
-			client.eof()
-			require.NoError(r.t, client.Close())
-		}, "upstream connection lost: EOF"},
-		"broker goes, client says nothing": {func(r *rig, client, broker *peer) {
-			require.NoError(r.t, broker.Close())
-			require.EqualValues(r.t, frames.ConnectionForced, expect(client, &frames.ConnectionClose{}).ReplyCode)
-			client.eof()
-			require.NoError(r.t, client.Close())
-		}, "upstream connection lost: EOF"},
-		"cut": {func(r *rig, client, broker *peer) {
-			r.session().cut(errDrained)
-			client.eof()
-			require.NoError(r.t, client.Close())
-			require.NoError(r.t, broker.Close())
-		}, errDrained.Error()},
-		"proxy stops": {func(r *rig, client, broker *peer) {
-			r.cancel()
-			require.EqualValues(r.t, frames.ConnectionForced, closeOk(client).ReplyCode)
-			require.NoError(r.t, client.Close())
-			require.NoError(r.t, broker.Close())
-		}, errGoing.Error()},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := startParking(t, nil)
-			client, broker := r.openChannel(0)
-			r.parked()
-			end.how(r, client, broker)
-			require.Contains(t, r.cause(), end.cause)
-		})
-	}
-}
-
 func TestMemoryIsGivenBackAfterACrowd(t *testing.T) {
 	now := time.Now()
 	var l slimmed
 	for _, look := range []struct {
-		parked uint64
+		parked int64
 		later  time.Duration
 		due    bool
 		why    string
@@ -113,13 +68,58 @@ func TestMemoryIsGivenBackAfterACrowd(t *testing.T) {
 		{crowdSize, time.Minute, false, "nobody has since"},
 		{2*crowdSize - 1, time.Minute, false, "just going idle"},
 		{2*crowdSize - 1, time.Minute, false, "too few"},
-		{2 * crowdSize, 0, false, "just going idle"},
 		{2 * crowdSize, 0, true, "a crowd has"},
 		{4 * crowdSize, time.Second, false, "just going idle"},
 		{4 * crowdSize, time.Second, false, "so soon"},
-		{4 * crowdSize, slimEvery, true, "a crowd has"},
+		{4*crowdSize - 20, slimEvery, true, "a crowd has, though some stir"},
+		{4*crowdSize + 5, slimEvery, false, "too few since"},
+		{0, slimEvery, false, "all are busy"},
+		{3 * crowdSize, slimEvery, false, "just going idle"},
+		{3*crowdSize + 10, slimEvery, true, "a crowd has, after it was busy"},
+		{10 * crowdSize, slimEvery, false, "just going idle"},
+		{10*crowdSize + 100, slimEvery, false, "still too many that come"},
+		{10*crowdSize + 130, slimEvery, true, "a crowd has"},
 	} {
 		now = now.Add(look.later)
 		require.Equal(t, look.due, l.due(look.parked, now), "%d parked: %s", look.parked, look.why)
 	}
+}
+
+// Connections that are parked have no goroutines at all: those of the crew wait for others.
+func TestParkedConnectionsHaveNoGoroutines(t *testing.T) {
+	r := startParking(t, nil)
+	routines := func() int { return runtime.NumGoroutine() - int(r.srv.crew.idle.Load()) }
+	before := routines()
+	for range 20 {
+		r.openChannel(0)
+	}
+	require.Eventually(t, func() bool { return r.srv.parked.Load() == 2*20 }, time.Minute, time.Millisecond)
+	// One more is what looks.
+	require.Eventually(t, func() bool { return routines() <= before+1 }, time.Minute, time.Millisecond)
+}
+
+// A session whose mutex is taken for long keeps nobody else from being woken, and goes on itself once it is free.
+func TestOneSessionDoesNotKeepOthersParked(t *testing.T) {
+	r := startParking(t, nil)
+	stuck, stuckBroker := r.openChannel(0)
+	s := r.parked()
+	s.mu.Lock()
+	other, otherBroker := r.openChannel(0)
+	require.Eventually(t, func() bool { return r.srv.parked.Load() == 4 }, time.Minute, time.Millisecond)
+	stuck.send(1, &frames.BasicQos{PrefetchCount: 7})
+	woken := make(chan struct{})
+	go func() {
+		defer close(woken)
+		_, _ = other.Write(heartbeat)
+		_, _ = otherBroker.next()
+	}()
+	ok := false
+	select {
+	case <-woken:
+		ok = true
+	case <-time.After(time.Minute):
+	}
+	s.mu.Unlock()
+	require.True(t, ok, "the other session waits")
+	expect(stuckBroker, &frames.BasicQos{})
 }

@@ -59,6 +59,12 @@ func (d *reader) release() {
 	}
 }
 
+// take has an empty reader go on with a buffer whose first n octets somebody else has read from its socket.
+func (d *reader) take(buf *[]byte, n int) {
+	d.buf, d.r, d.w = buf, 0, n
+	d.adapt()
+}
+
 // fill reads more, waiting until something is there. need is how many unread octets the caller must be able to have at
 // once (0: no matter). io.EOF: the peer has closed its side.
 func (d *reader) fill(need int) error {

@@ -46,6 +46,9 @@ type relay struct {
 
 // run relays until the socket it reads ends, and returns why, or errParked. nil: the proxy has closed the connection and the client has confirmed.
 func (d *relay) run() error {
+	if d.fault != nil {
+		return d.fault
+	}
 	for first := len(d.in.unread()) > 0; ; first = false {
 		if !first {
 			err := d.in.fill(min(d.need, largeBuffer)) // more is made room for as it comes, whatever a head announces

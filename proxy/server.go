@@ -42,11 +42,14 @@ type server struct {
 
 	nextFence atomic.Uint64
 
-	parker    *parker // nil until it runs
-	crew      *crew
-	parkEvery time.Duration // tests make it shorter
-	parkings  atomic.Uint64 // relays parked so far
+	parker       *parker // nil until it runs
+	crew         *crew
+	newParker    func() (*parker, error)
+	parkEvery    time.Duration // tests make it shorter
+	parked       atomic.Int64  // relays at the moment
+	unparkedOnce sync.Once
 
+	began  time.Time
 	second time.Duration // what heartbeat intervals are counted in; tests make it shorter
 }
 
@@ -62,7 +65,7 @@ func Run(ctx context.Context, o Options) error {
 
 func newServer(o Options) *server {
 	o.defaults()
-	s := &server{o: o, log: o.Log, sessions: map[*session]struct{}{}, vhosts: map[string]*vhost{}, crew: newCrew(), second: time.Second, parkEvery: parkEvery}
+	s := &server{began: time.Now(), o: o, log: o.Log, sessions: map[*session]struct{}{}, vhosts: map[string]*vhost{}, crew: newCrew(), second: time.Second, newParker: newParker, parkEvery: parkEvery}
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails
 	s.tagPrefix = "shardmq-" + hex.EncodeToString(random[:]) + "-"
@@ -88,12 +91,7 @@ func (s *server) run(ctx context.Context) error {
 	s.discover(ctx, &background)
 	s.startTopologies(ctx)
 	background.Go(func() { s.follow(ctx) })
-	if s.parker, err = newParker(); err == nil {
-		background.Go(s.parker.run)
-		background.Go(func() { s.sweep(ctx.Done()) })
-	} else {
-		s.log.Warn("idle connections keep their goroutines", zap.Error(err))
-	}
+	s.startParking(ctx, &background)
 	var accepting sync.WaitGroup
 	addrs := make([]net.Addr, len(listeners))
 	for i, l := range listeners {

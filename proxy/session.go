@@ -39,8 +39,8 @@ var (
 // session is one client connection and its upstream connection.
 //
 // Two relays, one per direction, read one socket and write the other, each in a goroutine that ends while it is parked. mu guards the router and the outlets'
-// tokens; it is never held while reading or writing a socket, nor while a topology is asked. The session closes both sockets, once
-// both relays have ended.
+// tokens; it is never held while reading or writing a socket, but for the parker's heartbeats, which do not wait, nor while a topology is asked.
+// The session closes both sockets, once both relays have ended.
 type session struct {
 	srv     *server
 	log     *zap.Logger
