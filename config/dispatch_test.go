@@ -309,3 +309,15 @@ func TestEveryDifferenceOfJobs(t *testing.T) {
 	each("", reflect.ValueOf(c.Dispatch.Jobs[0]).Elem())
 	require.Greater(t, count, 30)
 }
+
+// TestDispatchServerName: the name that an endpoint has to prove is a host alone.
+func TestDispatchServerName(t *testing.T) {
+	for name, good := range map[string]bool{"app.example": true, "::1": true, "app.example:443": false, "app.example/jobs": false, "": false} {
+		_, err := Parse("f.yaml", []byte(`dispatch: {servers: {a: {url: "amqp://h"}}, jobs: [{name: mail, target: {url: "https://app", tls: {server-name: "`+name+`"}}}]}`), os.LookupEnv)
+		if good {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorContains(t, err, `target.tls.server-name: is "`+name+`"; give a host name alone`)
+	}
+}

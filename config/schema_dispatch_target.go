@@ -62,7 +62,10 @@ func (d *dispatching) auth(dst *target.Auth) object {
 // endpointTLS is how endpoints with https:// are reached.
 func (d *dispatching) endpointTLS(dst *target.TLS) object {
 	o := &target.TLS{}
-	shared := clientTLS(o, field{"server-name", "the host of the url", filled("a host name, as it is in the endpoint's certificate", &o.ServerName)},
+	shared := clientTLS(o, field{"server-name", "the host of the url", text("a host name, as it is in the endpoint's certificate", func(v string) error {
+		o.ServerName = v
+		return CheckServerName(v)
+	})},
 		"the endpoint's address is believed, and is told jobs and passwords", d.file)
 	return object{fields: shared.fields, done: func(p *parser, at place) {
 		shared.done(p, at)
