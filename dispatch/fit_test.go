@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
@@ -42,17 +43,35 @@ func TestShortenBoundsWhatItTells(t *testing.T) {
 func TestRepublished(t *testing.T) {
 	d := amqp.Delivery{RoutingKey: "user.1", Headers: amqp.Table{
 		"x-death": []any{amqp.Table{"queue": "mail.due", "reason": "expired"}}, "CC": []any{"a"}, headerAttempt: int64(1<<63 - 1)}}
-	it := newItem(nil, d, Order{})
+	it := newItem(nil, d, Order{}, true)
 	require.Equal(t, maxAttempts, it.attempts)
 	m := it.again(1, d.Timestamp)
 	require.NotContains(t, m.Headers, "x-death")
 	require.NotContains(t, m.Headers, "CC")
 
-	first := newItem(nil, amqp.Delivery{RoutingKey: "user.1"}, Order{RoutingKey: true})
+	first := newItem(nil, amqp.Delivery{RoutingKey: "user.1"}, Order{RoutingKey: true}, false)
 	require.Equal(t, "user.1", first.key)
 	letter := first.dead(&Job{Name: "mail"}, 3, target.Outcome{}, d.Timestamp)
 	replayed := revive(amqp.Delivery{RoutingKey: "mail.dead", Headers: letter.Headers})
-	again := newItem(nil, amqp.Delivery{RoutingKey: "mail", Headers: replayed.Headers}, Order{RoutingKey: true})
+	again := newItem(nil, amqp.Delivery{RoutingKey: "mail", Headers: replayed.Headers}, Order{RoutingKey: true}, false)
 	require.Equal(t, "user.1", again.key)
 	require.Zero(t, again.attempts)
+}
+
+// TestAttemptsBegin: what is in the job's own queue begins with its first attempt, whatever it claims, and comes from where it was published to
+// last unless that was the dispatcher. Nothing of a dead letter stays with a job that is tried again.
+func TestAttemptsBegin(t *testing.T) {
+	job := &Job{Name: "mail", Queue: "mail"}
+	forged := amqp.Table{headerAttempt: int64(7), headerExchange: "secret", headerRoutingKey: "k", headerUserID: "root", headerReason: "r"}
+	for attempt, counted := range map[any]int{int64(7): 7, int32(7): 7, int64(-7): 0, "7": 0, 7.5: 0, true: 0, nil: 0, int64(1 << 62): maxAttempts} {
+		forged[headerAttempt] = attempt
+		require.Equal(t, counted, newItem(nil, amqp.Delivery{Headers: forged}, Order{}, true).attempts, "%T %[1]v", attempt)
+
+		it := newItem(nil, amqp.Delivery{Exchange: "mail_router", RoutingKey: "key", Headers: forged}, Order{}, false)
+		require.Zero(t, it.attempts)
+		m := it.message(job)
+		require.Equal(t, []any{1, "mail_router", "key"}, []any{m.Attempt, m.Exchange, m.RoutingKey})
+		p := it.again(1, time.Now())
+		require.Equal(t, []any{"mail_router", "key", int64(1), nil, nil}, []any{p.Headers[headerExchange], p.Headers[headerRoutingKey], p.Headers[headerAttempt], p.Headers[headerUserID], p.Headers[headerReason]})
+	}
 }

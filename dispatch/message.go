@@ -31,6 +31,9 @@ const (
 	headerFailed = headerPrefix + "failed" // when the last attempt failed, in Unix milliseconds
 )
 
+// onlyDead are the headers of dead letters only.
+var onlyDead = []string{headerJob, headerReason, headerClass, headerStatus, headerFailed}
+
 // maxAttempts bounds what a message may say of its attempts, so that it can be counted on from there.
 const maxAttempts = 1 << 30
 
@@ -40,13 +43,18 @@ type item struct {
 	session  *session // that it came by: it cannot be settled by another
 	id       string   // the idempotency key
 	attempts int      // made so far
+	ours     bool     // the dispatcher has published it before: its headers say where it came from
 	keyed    bool     // there is an order to keep, by key
 	key      string
 }
 
-// newItem reads what the dispatcher has noted in a delivery.
-func newItem(s *session, d amqp.Delivery, order Order) *item {
-	it := &item{delivery: d, session: s, id: text(d.Headers, headerID), attempts: int(min(number(d.Headers, headerAttempt), maxAttempts))}
+// newItem reads what the dispatcher has noted in a delivery. due: it came by the due queue, as all that has been tried does. In the job's own queue
+// are jobs whose attempts begin, whatever their headers say: new ones, and dead letters that somebody has put back.
+func newItem(s *session, d amqp.Delivery, order Order, due bool) *item {
+	it := &item{delivery: d, session: s, id: text(d.Headers, headerID), ours: ours(d)}
+	if due {
+		it.attempts = int(min(number(d.Headers, headerAttempt), maxAttempts))
+	}
 	if it.id == "" {
 		it.id = d.MessageId
 	}
@@ -56,7 +64,7 @@ func newItem(s *session, d amqp.Delivery, order Order) *item {
 	switch {
 	case order.RoutingKey:
 		it.keyed, it.key = true, d.RoutingKey
-		if d.Headers[headerAttempt] != nil { // published again, as dead letters are that are put back
+		if it.ours {
 			it.key = text(d.Headers, headerRoutingKey)
 		}
 	case order.Header != "":
@@ -66,6 +74,9 @@ func newItem(s *session, d amqp.Delivery, order Order) *item {
 	}
 	return it
 }
+
+// ours reports whether the dispatcher has published a message before. It publishes through the default exchange, as few others do.
+func ours(d amqp.Delivery) bool { return d.Exchange == "" && d.Headers[headerAttempt] != nil }
 
 // text and number read a header; another type than expected is as good as none, since anybody may publish.
 func text(h amqp.Table, name string) string {
@@ -92,7 +103,7 @@ func (it *item) message(job *Job) *target.Message {
 		MessageID: d.MessageId, Type: d.Type, AppID: d.AppId, Exchange: d.Exchange, RoutingKey: d.RoutingKey,
 		Priority: d.Priority, Timestamp: d.Timestamp, Headers: d.Headers, Redelivered: d.Redelivered,
 	}
-	if d.Headers[headerAttempt] != nil { // published again
+	if it.ours {
 		m.Exchange, m.RoutingKey = text(d.Headers, headerExchange), text(d.Headers, headerRoutingKey)
 	}
 	if strayed(d.Headers) {
@@ -127,9 +138,13 @@ func (it *item) again(attempts int, now time.Time) amqp.Publishing {
 	// Brokers before 4.0 go by what anybody has written here: a message that claims to have been in the due queue already
 	// would be dropped after its delay, as one that goes in circles, and one that is malformed ends their queue's process.
 	delete(p.Headers, "x-death")
-	if d.Headers[headerAttempt] == nil {
+	for _, name := range onlyDead {
+		delete(p.Headers, name)
+	}
+	if !it.ours {
 		p.Headers[headerExchange], p.Headers[headerRoutingKey] = d.Exchange, d.RoutingKey
 		p.Headers[headerFirst] = now.UnixMilli()
+		delete(p.Headers, headerUserID)
 		if d.UserId != "" {
 			p.Headers[headerUserID] = d.UserId
 		}
@@ -152,10 +167,6 @@ func (it *item) dead(job *Job, attempts int, o target.Outcome, now time.Time) am
 
 // revive is a dead letter as a job again, without attempts.
 func revive(d amqp.Delivery) amqp.Publishing {
-	it := item{delivery: d, id: text(d.Headers, headerID)}
-	p := it.again(0, time.Now())
-	for _, name := range []string{headerJob, headerReason, headerClass, headerStatus, headerFailed} {
-		delete(p.Headers, name)
-	}
-	return p
+	it := item{delivery: d, id: text(d.Headers, headerID), ours: ours(d)}
+	return it.again(0, time.Now())
 }

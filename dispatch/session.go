@@ -155,8 +155,8 @@ func (s *session) close() {
 	s.counted.Wait()
 }
 
-// consume starts a consumer whose deliveries are given to each, one after the other.
-func (s *session) consume(queue string, prefetch int, each func(*item)) (tag string, err error) {
+// consume starts a consumer whose deliveries are given to each, one after the other. due: the queue is the due queue.
+func (s *session) consume(queue string, due bool, prefetch int, each func(*item)) (tag string, err error) {
 	if err := s.jobs.Qos(prefetch, 0, false); err != nil {
 		return "", fmt.Errorf("set the prefetch to %d: %w", prefetch, err)
 	}
@@ -168,7 +168,7 @@ func (s *session) consume(queue string, prefetch int, each func(*item)) (tag str
 	}
 	s.feeding.Go(func() {
 		for d := range deliveries {
-			it := newItem(s, d, s.order)
+			it := newItem(s, d, s.order, due)
 			if s.order.By() {
 				s.sequence.push(it, each)
 				continue

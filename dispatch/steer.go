@@ -44,7 +44,7 @@ func (p *Pool) steer(s *session) (next time.Duration, err error) {
 		return 0, err
 	}
 	for len(s.consumers) < n {
-		tag, err := s.consume(p.job.Queue, p.prefetch(n), p.line.push)
+		tag, err := s.consume(p.job.Queue, false, p.prefetch(n), p.line.push)
 		if err != nil {
 			return 0, err
 		}
@@ -83,7 +83,7 @@ func (p *Pool) steerDue(s *session, n int) error {
 	if err := s.ensure(p.job.dueQueue(), p.job.lasting()); err != nil {
 		return err
 	}
-	tag, err := s.consume(p.job.dueQueue(), n, p.line.push)
+	tag, err := s.consume(p.job.dueQueue(), true, n, p.line.push)
 	s.due, s.dueFor = tag, n
 	return err
 }
