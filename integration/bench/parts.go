@@ -14,6 +14,7 @@ type scale struct {
 	window   time.Duration // over which its CPU time is measured
 	paced    int           // messages of a latency measurement
 	queued   int           // messages through RabbitMQ in one measurement
+	brokers  []string      // versions of RabbitMQ, for the comparison with its plugin; "" is the system's
 }
 
 // fullScale is that of a run whose numbers are worth something, but for the messages.
@@ -25,6 +26,7 @@ var fullScale = scale{
 	window:   30 * time.Second,
 	paced:    2500,
 	queued:   200_000,
+	brokers:  []string{"", "4.0", "4.3"},
 }
 
 // parts are all there are, in the order in which they are measured.
@@ -34,7 +36,10 @@ func parts(o options) []part {
 	}}
 	atSink.workloads = append(throughput(o.scale), opens(o.scale))
 	atSink.workloads = append(atSink.workloads, idleWorkloads(o.scale)...)
-	all := []part{atSink, latencyPart(o.scale), pluginPart(o.scale)}
+	all := []part{atSink, latencyPart(o.scale)}
+	for _, version := range o.scale.brokers {
+		all = append(all, pluginPart(o.scale, version))
+	}
 	if o.plot != "" {
 		all = append(all, plotPart(o.scale))
 	}

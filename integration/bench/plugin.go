@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,15 +14,16 @@ import (
 	"github.com/shardmq/shardmq/integration/rig"
 )
 
-// pluginPart is shardmq in front of a RabbitMQ beside another RabbitMQ whose own plugin shards.
-func pluginPart(s scale) part {
+// pluginPart is shardmq in front of a RabbitMQ beside another RabbitMQ whose own plugin shards, both of a version that the rig knows; "" is the system's.
+func pluginPart(s scale, version string) part {
+	broker := strings.TrimSpace("with RabbitMQ " + version)
 	p := part{
-		title: "with RabbitMQ, beside its plugin rabbitmq_sharding",
-		open:  openPlugin,
+		title: broker + ", beside its plugin rabbitmq_sharding",
+		open:  func(ctx context.Context) (*place, error) { return openPlugin(ctx, version) },
 		about: []string{"the plugin: a RabbitMQ with it and without a proxy; shardmq: in front of a RabbitMQ without it; 1 KiB, published and consumed at the same time, without acknowledgements, by as many consumers as there are shards, on four connections"},
 	}
 	for _, shards := range pluginShards {
-		name := fmt.Sprintf("with RabbitMQ, %d shards", shards)
+		name := fmt.Sprintf("%s, %d shards", broker, shards)
 		p.workloads = append(p.workloads, workload{
 			name: name, amount: s.queued, warmUp: max(s.queued/10, routingKeys),
 			figures: []figure{
@@ -41,8 +43,8 @@ var pluginShards = []int{4, 32}
 
 func pluginExchange(shards int) string { return fmt.Sprintf("%s%d", shardedExchange, shards) }
 
-// openPlugin starts two RabbitMQs.
-func openPlugin(ctx context.Context) (at *place, err error) {
+// openPlugin starts two RabbitMQs. Of a version that is not installed there is nobody at the place.
+func openPlugin(ctx context.Context, version string) (at *place, err error) {
 	at = &place{reference: pluginOwn}
 	var stops []func() error
 	at.close = func() error {
@@ -57,7 +59,11 @@ func openPlugin(ctx context.Context) (at *place, err error) {
 			err = errors.Join(err, at.close())
 		}
 	}()
-	stock, err := rig.StartNode(ctx, rig.NodeOptions{})
+	stock, err := rig.StartNode(ctx, rig.NodeOptions{Version: version})
+	if missing := new(rig.NotInstalledError); version != "" && errors.As(err, &missing) {
+		at.notes = append(at.notes, missing.Error())
+		return at, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +77,7 @@ func openPlugin(ctx context.Context) (at *place, err error) {
 		return nil, err
 	}
 	c.broker = stock
-	plugged, err := rig.StartNode(ctx, rig.NodeOptions{Plugins: []string{"rabbitmq_sharding"}})
+	plugged, err := rig.StartNode(ctx, rig.NodeOptions{Version: version, Plugins: []string{"rabbitmq_sharding"}})
 	if err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
