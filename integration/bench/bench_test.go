@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 // testScale is enough for every workload to do what it does.
-var testScale = scale{messages: 120_000, opens: 40, crowd: [2]int{20, 60}, paced: 50, queued: 2000, brokers: []string{""}}
+var testScale = scale{messages: 120_000, opens: 40, crowd: [2]int{20, 60}, stuck: [2]int{10, 30}, paced: 50, calls: 200, queued: 2000, brokers: []string{""}}
 
 // Every workload goes through every contestant, and every message is accounted for.
 func TestRunsEverything(t *testing.T) {

@@ -20,6 +20,8 @@ func subcommand(args []string) (known bool, err error) {
 		return true, relay(args[1], args[2])
 	case len(args) == 3 && args[0] == crowdCommand:
 		return true, crowd(args[1], args[2], os.Stdin, os.Stdout)
+	case len(args) == 3 && args[0] == stuckCommand:
+		return true, stuckCrowd(args[1], args[2], os.Stdin, os.Stdout)
 	}
 	return false, nil
 }

@@ -26,7 +26,7 @@ type contestant struct {
 	files  int       // descriptors that it needs for a connection
 	broker *rig.Node // behind it, where there is more than one
 	stop   func() error
-	again  func(ctx context.Context) (contestant, error) // starts another one like it
+	again  starter // starts another one like it
 }
 
 // Names of the contestants.
@@ -85,7 +85,7 @@ func field(ctx context.Context, server string, own starter) (*place, error) {
 		case err != nil:
 			return nil, errors.Join(fmt.Errorf("%s: %w", entrant.name, err), at.close())
 		}
-		c.again = func(ctx context.Context) (contestant, error) { return entrant.start(ctx, server) }
+		c.again = entrant.start
 		at.all = append(at.all, c)
 	}
 	return at, nil

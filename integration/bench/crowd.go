@@ -27,10 +27,15 @@ func crowd(address, heartbeat string, in io.Reader, out io.Writer) error {
 	c := &crowded{address: address, interval: time.Duration(seconds) * time.Second, broken: make(chan error, 1)}
 	defer c.all.Wait()
 	defer cancel()
+	return answerNumbers(in, out, func(n int) error { return c.grow(ctx, n) })
+}
+
+// answerNumbers reads numbers, line by line, has something done with each, and answers with the number or an error.
+func answerNumbers(in io.Reader, out io.Writer, do func(n int) error) error {
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		n, err := strconv.Atoi(lines.Text())
 		if err == nil {
-			err = c.grow(ctx, n)
+			err = do(n)
 		}
 		answer := lines.Text()
 		if err != nil {
@@ -54,31 +59,15 @@ type crowded struct {
 
 // grow opens connections until there are n, several at a time.
 func (c *crowded) grow(ctx context.Context, n int) error {
-	const workers = 8
-	var opening sync.WaitGroup
-	errs := make([]error, workers)
 	more := max(n-c.count, 0)
-	for i := range workers {
-		share := more / workers
-		if i < more%workers {
-			share++
-		}
-		opening.Go(func() {
-			for range share {
-				if errs[i] = c.open(ctx); errs[i] != nil {
-					return
-				}
-			}
-		})
-	}
-	opening.Wait()
+	err := several(more, func() error { return c.open(ctx) })
 	c.count += more
 	select {
-	case err := <-c.broken:
-		errs = append(errs, err)
+	case broken := <-c.broken:
+		err = errors.Join(err, broken)
 	default:
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 func (c *crowded) open(ctx context.Context) error {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/shardmq/shardmq/integration/bench/sink"
 )
 
 // rarely is how often long measurements of one process alone are made: what else the machine does hardly shows in them.
@@ -23,27 +25,27 @@ func idleWorkloads(s scale) []workload {
 			{name: "memory an idle connection, " + many, unit: "KiB", digits: 1, bar: least},
 			{name: "descriptors a connection", unit: "", digits: 1, bar: bar{atMost: 2, absolute: true}},
 		},
-		measure: func(ctx context.Context, _ *place, c contestant, _ int) ([]float64, error) {
-			return memory(ctx, c, s)
+		measure: func(ctx context.Context, at *place, c contestant, _ int) ([]float64, error) {
+			return memory(ctx, at, c, s)
 		},
 	}, {
 		name: "CPU of idle connections", amount: s.crowd[0], atMost: rarely, proxies: true,
 		figures: []figure{{
 			name: "CPU of " + few + " idle connections", unit: "% of a core", digits: 2, bar: bar{atMost: 0.5, absolute: true},
 		}},
-		measure: func(ctx context.Context, _ *place, c contestant, n int) ([]float64, error) {
-			return idleCPU(ctx, c, n, s)
+		measure: func(ctx context.Context, at *place, c contestant, n int) ([]float64, error) {
+			return idleCPU(ctx, at, c, n, s)
 		},
 	}}
 }
 
-// fresh has something done with a new contestant of the same kind, and with a crowd of its clients.
-func fresh(ctx context.Context, c contestant, heartbeat time.Duration, do func(contestant, *child) error) (err error) {
-	if c, err = c.again(ctx); err != nil {
+// fresh has something done with a new contestant of the same kind in front of a sink, and with a crowd of its clients.
+func fresh(ctx context.Context, c contestant, s *sink.Sink, start func(address string) (*child, error), do func(contestant, *child) error) (err error) {
+	if c, err = c.again(ctx, s.Addr()); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
-	clients, err := startCrowd(c.addr, heartbeat)
+	clients, err := start(c.addr)
 	if err != nil {
 		return err
 	}
@@ -51,10 +53,15 @@ func fresh(ctx context.Context, c contestant, heartbeat time.Duration, do func(c
 	return do(c, clients)
 }
 
+// idlers starts crowds of idle clients.
+func idlers(heartbeat time.Duration) func(address string) (*child, error) {
+	return func(address string) (*child, error) { return startCrowd(address, heartbeat) }
+}
+
 // memory measures a process without connections, with few and with many.
-func memory(ctx context.Context, c contestant, s scale) ([]float64, error) {
+func memory(ctx context.Context, at *place, c contestant, s scale) ([]float64, error) {
 	values := []float64{math.NaN(), math.NaN(), math.NaN(), math.NaN()}
-	err := fresh(ctx, c, 0, func(c contestant, clients *child) error {
+	err := fresh(ctx, c, at.sink, idlers(0), func(c contestant, clients *child) error {
 		empty, err := settled(ctx, c.pid, s.idle)
 		if err != nil {
 			return err
@@ -94,12 +101,12 @@ func memory(ctx context.Context, c contestant, s scale) ([]float64, error) {
 const heartbeat = 20 * time.Second
 
 // idleCPU measures how much of a core a process needs for a crowd of idle clients, in percent.
-func idleCPU(ctx context.Context, c contestant, n int, s scale) ([]float64, error) {
+func idleCPU(ctx context.Context, at *place, c contestant, n int, s scale) ([]float64, error) {
 	if !fits(n, c.files) {
 		return []float64{math.NaN()}, nil
 	}
 	var percent float64
-	err := fresh(ctx, c, heartbeat, func(c contestant, clients *child) error {
+	err := fresh(ctx, c, at.sink, idlers(heartbeat), func(c contestant, clients *child) error {
 		if err := clients.gather(n); err != nil {
 			return err
 		}

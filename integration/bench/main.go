@@ -4,8 +4,8 @@
 // slowest part. All contestants meet every workload in every round, in an order that rotates, so that whatever else
 // the machine does hits them alike; what counts are the ratios within a round, not the absolute numbers.
 //
-// Beside throughput it measures connections opened and closed, memory and CPU time of idle ones, latency through a real
-// RabbitMQ, and shardmq beside RabbitMQ's own plugin. With -plot it draws throughput against body size and number of
+// Beside throughput it measures connections opened and closed, calls while another connection floods, memory and CPU time
+// of idle connections, memory of stuck ones, latency through a real RabbitMQ, and shardmq beside RabbitMQ's own plugin. With -plot it draws throughput against body size and number of
 // connections; with -growth it measures how the cost of a message grows with shards, policies, channels, connections
 // and headers. A contestant that is not installed is left out, which the report says.
 //

@@ -26,8 +26,19 @@ func opens(s scale) workload {
 	}
 }
 
-// openAndClose does so n times, with several workers.
+// openAndClose does so n times, several at a time.
 func openAndClose(ctx context.Context, address string, n int) error {
+	return several(n, func() error {
+		cl, err := client.Dial(ctx, address)
+		if err != nil {
+			return err
+		}
+		return cl.Shut()
+	})
+}
+
+// several does something n times, with several workers, each of which ends at its first error.
+func several(n int, do func() error) error {
 	const workers = 8
 	var begun atomic.Int64
 	var all sync.WaitGroup
@@ -35,11 +46,7 @@ func openAndClose(ctx context.Context, address string, n int) error {
 	for i := range workers {
 		all.Go(func() {
 			for errs[i] == nil && begun.Add(1) <= int64(n) {
-				cl, err := client.Dial(ctx, address)
-				if err == nil {
-					err = cl.Shut()
-				}
-				errs[i] = err
+				errs[i] = do()
 			}
 		})
 	}

@@ -42,6 +42,7 @@ const (
 type Options struct {
 	Heartbeat time.Duration // to ask for, whole seconds; 0: none
 	Channels  int           // to open; 0: one
+	Unsent    int           // octets that the kernel may hold before a write blocks, about; 0: its own choice
 }
 
 // Dial connects, logs in as guest to vhost "/" and opens a channel. When ctx is done the connection is closed, which
@@ -59,6 +60,11 @@ func DialWith(ctx context.Context, address string, o Options) (*Client, error) {
 	}
 	c := &Client{net: n, buf: make([]byte, firstBuffer)}
 	c.stop = context.AfterFunc(ctx, func() { _ = n.Close() })
+	if tcp, is := n.(*net.TCPConn); is && o.Unsent > 0 {
+		if err := tcp.SetWriteBuffer(o.Unsent); err != nil {
+			return nil, errors.Join(fmt.Errorf("client: %w", err), c.Close())
+		}
+	}
 	if err := c.handshake(o); err != nil {
 		return nil, errors.Join(fmt.Errorf("client: handshake: %w", err), c.Close())
 	}

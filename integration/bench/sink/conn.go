@@ -75,6 +75,10 @@ func (c *conn) run() error {
 			return errGone
 		}
 		used, err := c.take(buf[:have+n])
+		if errors.Is(err, errStuck) {
+			<-c.sink.closing
+			return errGone
+		}
 		if err != nil {
 			return err
 		}
@@ -159,6 +163,9 @@ func (c *conn) publish(f frames.Frame, t *Tally) error {
 	p, ok := frames.ParsePublish(f.Args())
 	if !ok {
 		return errors.New("a malformed basic.publish")
+	}
+	if string(p.Exchange) == StuckExchange {
+		return errStuck
 	}
 	ch.begin(p, t)
 	return nil

@@ -26,6 +26,7 @@ type Sink struct {
 	conns    sync.WaitGroup
 	beats    atomic.Uint64
 	failed   chan struct{} // closed at the first failure
+	closing  chan struct{} // closed by Close
 
 	mu   sync.Mutex
 	open map[net.Conn]bool // nil when closed
@@ -34,11 +35,18 @@ type Sink struct {
 
 // Listen starts a sink on a TCP address; port 0 picks a free one.
 func Listen(address string) (*Sink, error) {
-	l, err := net.Listen("tcp", address)
+	return listen(address, &net.ListenConfig{})
+}
+
+func listen(address string, how *net.ListenConfig) (*Sink, error) {
+	l, err := how.Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("sink: %w", err)
 	}
-	s := &Sink{listener: l, registry: newRegistry(), failed: make(chan struct{}), open: map[net.Conn]bool{}}
+	s := &Sink{
+		listener: l, registry: newRegistry(), open: map[net.Conn]bool{},
+		failed: make(chan struct{}), closing: make(chan struct{}),
+	}
 	s.conns.Go(s.accept)
 	return s, nil
 }
@@ -49,9 +57,10 @@ func (s *Sink) Addr() string { return s.listener.Addr().String() }
 // Heartbeats is the number of heartbeats received so far.
 func (s *Sink) Heartbeats() uint64 { return s.beats.Load() }
 
-// Close ends all connections and waits for their goroutines.
+// Close ends all connections and waits for their goroutines. It is called once.
 func (s *Sink) Close() error {
 	err := s.listener.Close()
+	close(s.closing)
 	s.mu.Lock()
 	for c := range s.open {
 		_ = c.Close() // its goroutine notices

@@ -166,6 +166,41 @@ func TestBrokenStreamsFailTheRun(t *testing.T) {
 	}
 }
 
+// Nothing is read of a connection that has published to StuckExchange, until the sink closes.
+func TestStuck(t *testing.T) {
+	for name, listen := range map[string]func(string) (*sink.Sink, error){"wide": sink.Listen, "narrow": sink.ListenNarrow} {
+		t.Run(name, func(t *testing.T) {
+			s, err := listen("127.0.0.1:0")
+			require.NoError(t, err)
+			tally := s.Count("counted", false)
+			other := dial(t, s)
+			conn, err := net.Dial("tcp", s.Addr())
+			require.NoError(t, err)
+			defer func() { require.NoError(t, conn.Close()) }()
+			stuck := append([]byte{}, frames.ProtocolHeader[:]...)
+			for _, m := range []frames.Method{&frames.ConnectionStartOk{}, &frames.ConnectionTuneOk{}, &frames.ConnectionOpen{}} {
+				stuck = frames.AppendMethod(stuck, 0, m)
+			}
+			stuck = frames.AppendMethod(stuck, 1, &frames.ChannelOpen{})
+			for _, exchange := range []string{sink.StuckExchange, "counted"} {
+				stuck = frames.AppendMethod(stuck, 1, &frames.BasicPublish{Exchange: exchange})
+				stuck = sink.AppendContent(stuck, 1, nil)
+			}
+			_, err = conn.Write(stuck)
+			require.NoError(t, err)
+			require.NoError(t, conn.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
+			_, err = conn.Write(make([]byte, 64<<20))
+			require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			require.Zero(t, tally.Messages())
+
+			require.NoError(t, other.Publish(client.NewBatch("counted", []string{"k"}, nil), 1)) // others are read
+			require.NoError(t, tally.Await(t.Context(), 1))
+			require.NoError(t, s.Close())
+			require.NoError(t, s.Err())
+		})
+	}
+}
+
 // The registry refuses what RabbitMQ refuses, with the same codes and texts: a proxy reads them.
 func TestAnswersLikeRabbitMQ(t *testing.T) {
 	broker, err := rig.Broker(t.Context())
