@@ -34,20 +34,21 @@ type connection struct {
 // dialServer connects to a job's server, which shows the connection by the given name. It gives up when ctx ends; from
 // then on the connection does not depend on it. tlsConfig, nil for whom the system trusts, is left as it is.
 func dialServer(ctx context.Context, job *Job, tlsConfig *tls.Config, name string) (*connection, error) {
-	conn, err := dialURL(ctx, string(job.Server.URL), tlsConfig, name)
+	uri, err := amqp.ParseURI(string(job.Server.URL))
+	if err != nil { // which may have a password in it
+		return nil, fmt.Errorf("connect to server %q: its url cannot be read", job.Server.Name)
+	}
+	address := net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port))
+	conn, err := dialURI(ctx, address, uri, tlsConfig, name)
 	if err != nil {
-		return nil, fmt.Errorf("connect to server %q: %w", job.Server.Name, err)
+		return nil, fmt.Errorf("connect to server %q (%s): %w", job.Server.Name, address, connectFault(err, uri))
 	}
 	return conn, nil
 }
 
-func dialURL(ctx context.Context, url string, tlsConfig *tls.Config, name string) (*connection, error) {
-	uri, err := amqp.ParseURI(url)
-	if err != nil {
-		return nil, errors.New("its url cannot be read") // and may have a password in it
-	}
+func dialURI(ctx context.Context, address string, uri amqp.URI, tlsConfig *tls.Config, name string) (*connection, error) {
 	dialer := net.Dialer{Timeout: connectTimeout}
-	socket, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)))
+	socket, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}

@@ -105,22 +105,28 @@ type place struct {
 // if the session ended before, so that the job comes again.
 func (p *Pool) publish(it *item, m amqp.Publishing, where func() place) bool {
 	s := it.session
-	at := where()
+	at, stuck := where(), p.stuck.job(s)
+	defer stuck.end()
 	late := time.AfterFunc(confirmLate, func() {
+		if !stuck.waits(lateKind) {
+			return
+		}
 		p.log.Warn("the broker does not take a job that failed, as when it is short of memory or disk; its executor waits for that", zap.String("queue", at.queue))
 	})
 	defer late.Stop()
-	for told := false; !s.over(); {
+	for !s.over() {
 		now := where()
 		err := s.put(p.requests, now.queue, now.args, m)
 		if err == nil {
+			if n := stuck.handedOn(now.queue); n > 0 {
+				p.log.Info("all jobs that had failed and had to wait are handed on", zap.Int("jobs", n))
+			}
 			return true
 		}
 		if now.delay > 0 && (errors.Is(err, errUnconfirmed) || errors.Is(err, errNacked)) {
 			p.avoid(now)
-		} else if !told && p.requests.Err() == nil {
-			p.log.Warn("a job that failed could not be handed on; it is kept and tried again", zap.String("queue", now.queue), zap.Error(err))
-			told = true
+		} else if p.requests.Err() == nil && stuck.waits(stuckKind(err, now.queue)) {
+			p.log.Warn("a job that failed could not be handed on; it is kept and tried again, as are others that fare so", zap.String("queue", now.queue), zap.Error(err))
 		}
 		select {
 		case <-s.gone:

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/frames"
 )
 
@@ -119,7 +120,7 @@ func (s *server) reach(ctx context.Context, n *node, timeout time.Duration, as u
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	in := newReader(conn)
 	_, err = conn.Write(frames.ProtocolHeader[:])
-	if why := in.fill(0); err == nil || errors.As(why, new(*tlsFault)) {
+	if why := in.fill(0); err == nil || errors.As(why, new(*certs.Fault)) {
 		err = why // also if the header came too late to be read: with TLS 1.3 the node says only now what it thinks of a certificate
 	}
 	if err == nil && in.unread()[0] == tlsAlertRecord {

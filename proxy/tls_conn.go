@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/shardmq/shardmq/config/certs"
 )
 
 // tlsConn is a TLS connection over a socket. Its Close and CloseWrite tell the peer so (close_notify) as far as that can be done at once: they
@@ -50,7 +52,7 @@ func (c *tlsConn) worded(err error) error {
 		return err
 	}
 	err = c.explain(err)
-	if _, known := err.(*tlsFault); known { //nolint:errorlint // as explain has made it
+	if _, known := err.(*certs.Fault); known { //nolint:errorlint // as explain has made it
 		c.fault.CompareAndSwap(nil, &err)
 	}
 	return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardmq/shardmq/config/certs"
 	"github.com/shardmq/shardmq/config/certs/certtest"
 )
 
@@ -22,10 +23,10 @@ func TestRemediesAmongFlags(t *testing.T) {
 	}{
 		{unverified(x509.UnknownAuthorityError{}), "its certificate is signed by nobody that is trusted: name the CA's file in --upstream-ca ("},
 		{unverified(x509.HostnameError{Certificate: &x509.Certificate{}}), "set upstream.tls.server-name in a file (--config) to one that is in it ("},
-		{alert(alertCertificateRequired), "it asks for a certificate: set upstream.tls.cert and upstream.tls.key in a file (--config) ("},
-		{alert(alertHandshakeFailure), "it may ask for a certificate (upstream.tls.cert in a file (--config)), or for other ciphers ("},
-		{alert(alertProtocolVersion), "see upstream.tls.min-version in a file (--config) ("},
-		{alert(alertUnrecognizedName), "see upstream.tls.server-name in a file (--config) ("},
+		{alert(certs.AlertCertificateRequired), "it asks for a certificate: set upstream.tls.cert and upstream.tls.key in a file (--config) ("},
+		{alert(certs.AlertHandshakeFailure), "it may ask for a certificate (upstream.tls.cert in a file (--config)), or for other ciphers ("},
+		{alert(certs.AlertProtocolVersion), "see upstream.tls.min-version in a file (--config) ("},
+		{alert(certs.AlertUnrecognizedName), "see upstream.tls.server-name in a file (--config) ("},
 	} {
 		require.ErrorContains(t, as.fault(c.err), c.want)
 		require.NotContains(t, (&upstreamAs{tls: as.tls}).fault(c.err).Error(), "--")

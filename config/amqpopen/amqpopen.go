@@ -18,6 +18,12 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
+// Why what answers is no broker, or none that can be spoken to like this: the Err of a *SocketError.
+var (
+	ErrSpeaksTLS = errors.New("it speaks TLS on this port")
+	ErrNotAMQP   = errors.New("it does not speak AMQP on this port")
+)
+
 // SocketError is why reading the socket has failed before the connection was open. It matches the cause, and what amqp091-go has made of it,
 // with errors.Is and errors.As.
 type SocketError struct {
@@ -75,6 +81,7 @@ type watched struct {
 	net.Conn
 
 	mu     sync.Mutex
+	begun  bool  // something has been read
 	closed bool  // by this side: what is read from then on fails because of that
 	err    error // the first
 }
@@ -82,6 +89,12 @@ type watched struct {
 // Read implements net.Conn.
 func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
+	if n > 0 && !w.begun { // only amqp091-go's reader comes here
+		w.begun = true
+		if other := answered(b[0]); other != nil {
+			n, err = 0, other
+		}
+	}
 	if err != nil {
 		w.mu.Lock()
 		if w.err == nil && !w.closed {
@@ -90,6 +103,17 @@ func (w *watched) Read(b []byte) (int, error) {
 		w.mu.Unlock()
 	}
 	return n, err
+}
+
+// answered is what is wrong with an answer that begins so; nil: nothing, or nothing that can be told from that.
+func answered(first byte) error {
+	switch first {
+	case 1, 'A': // a method; the header of another version
+		return nil
+	case 0x15: // an alert, the answer of a TLS listener to plain AMQP
+		return ErrSpeaksTLS
+	}
+	return ErrNotAMQP
 }
 
 // Close implements net.Conn.

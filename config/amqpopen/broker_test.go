@@ -84,6 +84,19 @@ func TestHungUp(t *testing.T) {
 	require.Equal(t, amqp.ErrCredentials, err)
 }
 
+// TestNoBroker: who answers in another protocol is known by the first octet, whatever amqp091-go makes of it.
+func TestNoBroker(t *testing.T) {
+	for answer, want := range map[string]error{"\x15\x03\x03\x00\x02\x02\x0a": ErrSpeaksTLS, "\x15": ErrSpeaksTLS, "HTTP/1.1 400 Bad Request\r\n": ErrNotAMQP, "\x00": ErrNotAMQP} {
+		near, far := pair(t) // which stays open
+		_, err := far.Write([]byte(answer))
+		require.NoError(t, err)
+		_, err = Open(near, config)
+		require.ErrorIs(t, err, want)
+		require.EqualError(t, err, want.Error())
+		require.ErrorAs(t, err, new(*SocketError))
+	}
+}
+
 // TestSilence: a deadline of the socket that passes is no refusal of a password.
 func TestSilence(t *testing.T) {
 	near, far := pair(t)
