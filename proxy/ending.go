@@ -104,7 +104,8 @@ func (s *session) awaitRefusal() {
 	}
 }
 
-// linger lets the client read the close that the proxy has just sent: closing a socket with unread input would reset it. Inside a frame that the
+// linger lets the client read the close that the proxy has just sent, or the answer to its own, which may be on its way: closing a socket with unread input
+// would reset it. Inside a frame that the
 // broker does not go on with nothing can be sent, and the client sees the end alone.
 func (s *session) linger() {
 	s.mu.Lock()
@@ -115,7 +116,7 @@ func (s *session) linger() {
 		overdue = true
 		s.changed.Broadcast()
 	})
-	for s.down.busy && !overdue && s.ctx.Err() == nil {
+	for (s.down.busy || s.rt.OwedCloseOk() && !s.gone.broker) && !overdue && s.ctx.Err() == nil {
 		s.changed.Wait()
 	}
 	timer.Stop()

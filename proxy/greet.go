@@ -87,7 +87,7 @@ func spoken(header []byte) string {
 		return " (a PROXY protocol header, which this listener does not take from this peer: see listeners[].proxy-protocol)"
 	case bytes.Equal(header, frames.ProtocolHeader[:]), bytes.Equal(header, nineHeader[:]):
 		return " (AMQP 0-9-1)" // in place of something else
-	case bytes.HasPrefix(header, []byte("AMQP")):
+	case bytes.HasPrefix(header, []byte("AMQP")) && !bytes.HasPrefix(frames.ProtocolHeader[:], header): // else it has not said which
 		return " (another AMQP version)"
 	}
 	return ""

@@ -53,6 +53,17 @@ func TestShortHeaderIsLogged(t *testing.T) {
 	require.Contains(t, r.cause(), "TLS on a plain listener")
 }
 
+// The beginning of a good header is nothing wrong.
+func TestCutHeaderIsNoOtherVersion(t *testing.T) {
+	r := startRig(t, nil)
+	client := r.dial()
+	client.write(frames.ProtocolHeader[:6])
+	require.NoError(t, client.Close())
+	cause := r.cause()
+	require.Contains(t, cause, "protocol header")
+	require.NotContains(t, cause, "AMQP version")
+}
+
 // Load balancers and kubelets connect and say nothing, all day.
 func TestPortProbeIsSilent(t *testing.T) {
 	r := startRig(t, nil)

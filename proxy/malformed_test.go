@@ -100,6 +100,22 @@ func TestFrameMaxCountsThePayload(t *testing.T) {
 	require.Contains(t, r.cause(), "{frame_too_large,4097,4088}")
 }
 
+// What follows on the client's close does not keep the answer to that from it.
+func TestMalformedBehindClose(t *testing.T) {
+	r := startRig(t, nil)
+	client, broker := r.openChannel(0)
+	closing := frames.AppendMethod(nil, 0, &frames.ConnectionClose{ReplyCode: uint16(frames.ReplySuccess)})
+	client.write(append(bytes.Clone(closing), "rubbish!"...))
+	require.Equal(t, closing, broker.read(len(closing)))
+	broker.send(0, &frames.ConnectionCloseOk{})
+	expect(client, &frames.ConnectionCloseOk{})
+	client.eof()
+	require.NoError(t, client.Close())
+	broker.eof()
+	require.NoError(t, broker.Close())
+	require.Contains(t, r.cause(), "FRAME_ERROR")
+}
+
 // A client that sends rubbish and reads nothing must not keep its session for ever.
 func TestMalformedWhileClientDoesNotRead(t *testing.T) {
 	t.Parallel() // it takes the proxy's patience

@@ -132,6 +132,9 @@ func (c *Conn) Raised() *frames.Exception { return c.raised }
 // OwesCloseOk reports whether the client has been sent connection.close and has not answered it yet.
 func (c *Conn) OwesCloseOk() bool { return c.state == connClosingBroker || c.state == connClosingProxy }
 
+// OwedCloseOk reports whether the client has begun to close the connection and has not been answered yet.
+func (c *Conn) OwedCloseOk() bool { return c.state == connClosingClient || c.closing != nil }
+
 // Ops is the number of running compositions; while it is above 0 the owner calls Tick at intervals.
 func (c *Conn) Ops() int { return c.ops }
 

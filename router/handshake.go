@@ -66,7 +66,9 @@ func (c *Conn) clientControl(f frames.Frame) Verdict {
 			c.giveUpAll()
 		}
 	case frames.ConnectionCloseOkID:
-		c.state = connClosed
+		if c.state == connClosingBroker { // else nobody has asked, and the broker says so
+			c.state = connClosed
+		}
 	}
 	return Forward
 }
