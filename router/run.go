@@ -189,15 +189,24 @@ func (c *Conn) plainDeliver(ch *channel, b []byte, out *Parts, at int) int {
 	if len(ch.slots) > 0 {
 		a = c.attachmentOf(ch, frames.Shortstr(b, frames.DeliverTag))
 	}
-	if a != nil || c.dir != nil && frames.Frame(b[m.Header:m.Body:m.Body]).HasTable() {
+	table := c.dir != nil && frames.Frame(b[m.Header:m.Body:m.Body]).HasTable()
+	if a != nil || table {
 		c.rewriteDelivery(ch, a, b, m, out, at)
-		return m.End
 	}
 	n := m.End
-	if s, ok := m.ShapeOf(b, frames.DeliverNumber(b), frames.DeliverExchange(b)); ok {
-		n += s.Count(b[n:]) * m.End
+	s, alike := m.ShapeOf(b, frames.DeliverNumber(b), frames.DeliverExchange(b))
+	switch {
+	case a == nil && !table:
+		if alike {
+			n += s.Count(b[n:]) * m.End
+		}
+		out.Add(FromRead, at, at+n)
+	case a != nil && !table: // others of the attachment
+		for alike && !a.ended && ch.plainDown() && s.Next(b[n:]) {
+			c.rewriteDelivery(ch, a, b[n:], m, out, at+n)
+			n += m.End
+		}
 	}
-	out.Add(FromRead, at, at+n)
 	return n
 }
 
