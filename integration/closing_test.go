@@ -162,7 +162,7 @@ func TestCloseTextBehindDeliveries(t *testing.T) {
 	h, shards := e.holds(t, p.URL, url, images)
 	const more = 200
 	publishKeys(t, confirming(t, p.URL), images, keys("more", more)) // on their way to the client, which does not read meanwhile
-	e.ctl("close_all_user_connections", user, "time for tea")
+	e.closeConnectionsOf(user)
 	var end frames.ConnectionClose
 	require.Zero(t, h.until(&end))
 	require.Equal(t, frames.ConnectionForced, frames.Code(end.ReplyCode))

@@ -141,7 +141,7 @@ func TestDispatchRights(t *testing.T) {
 	} {
 		app.await(t, fmt.Sprintf("job-%05d", (round+1)*n/(rounds+2)), 1)
 		e.ctl("set_permissions", "-p", e.vhost, user, rights[0], rights[1], rights[2])
-		e.ctl("close_all_user_connections", user, "time for tea")
+		e.closeConnectionsOf(user)
 		d.says("no jobs are fetched", "time for tea")
 		if round > 0 {
 			d.says("no jobs are fetched", "ACCESS_REFUSED", []string{"", "access to exchange '" + name + "_router'", "access to queue '" + name + ".due'"}[round])

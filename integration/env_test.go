@@ -107,6 +107,17 @@ func (e *env) ctl(args ...string) string {
 	return out
 }
 
+// closeConnectionsOf has the broker close all connections of a user. rabbitmqctl fails over one that ends by itself at that moment, and goes no further.
+func (e *env) closeConnectionsOf(user string) {
+	e.t.Helper()
+	eventually(e.t, "connections closed", func() string {
+		if _, err := e.broker.Ctl(e.t.Context(), "close_all_user_connections", user, "time for tea"); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
 // name returns the name of an exchange or queue: the plain one where the vhost is the test's alone. Otherwise what it
 // names, as exchange and as queue, is removed after the test.
 func (e *env) name(plain string) string {

@@ -91,7 +91,7 @@ func TestBrokerClosesConnection(t *testing.T) {
 	url, user := withUserOf(t, e, p.URL)
 	conn := dial(t, url)
 	end := conn.NotifyClose(make(chan *amqp.Error, 1))
-	e.ctl("close_all_user_connections", user, "time for tea")
+	e.closeConnectionsOf(user)
 	err := closed(t, end)
 	require.Equal(t, amqp.ConnectionForced, err.Code)
 	require.Contains(t, err.Reason, "time for tea")

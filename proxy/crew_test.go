@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -27,6 +28,12 @@ func TestCrew(t *testing.T) {
 			synctest.Wait()
 			require.EqualValues(t, mostIdle, c.idle.Load())
 		}
+		time.Sleep(idleTime)
+		synctest.Wait()
+		require.Zero(t, c.idle.Load(), "nothing was to be done for a while")
+		c.start(func() {})
+		synctest.Wait()
+		require.EqualValues(t, 1, c.idle.Load())
 		close(c.over)
 	})
 }
