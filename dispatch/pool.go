@@ -37,7 +37,6 @@ type Pool struct {
 	line    *line
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}] // nil: none
 	stats   stats
-	stuck   stuck // jobs that cannot be handed on
 
 	changed chan struct{}  // something that steer looks at has changed
 	working sync.WaitGroup // workers

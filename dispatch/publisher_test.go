@@ -96,6 +96,15 @@ func (q *quiet) reply(asked frames.MethodID) {
 // job is something to publish.
 func job() amqp.Publishing { return amqp.Publishing{Headers: amqp.Table{}, Body: []byte("x")} }
 
+// quietPublisher is a publisher to such a broker.
+func quietPublisher(t *testing.T, patience time.Duration) (*publisher, *quiet) {
+	t.Helper()
+	conn, q := dialQuiet(t)
+	p, err := newPublisher(conn, patience)
+	require.NoError(t, err)
+	return p, q
+}
+
 // inBackground has a job published and returns what comes of it.
 func inBackground(ctx context.Context, p *publisher) <-chan error {
 	done := make(chan error, 1)
@@ -107,9 +116,7 @@ func inBackground(ctx context.Context, p *publisher) <-chan error {
 // published with it say the same, others that their connection is gone.
 func TestPublisherNotConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conn, q := dialQuiet(t)
-		p, err := newPublisher(conn, patience)
-		require.NoError(t, err)
+		p, q := quietPublisher(t, patience)
 		began := time.Now()
 		swallowed := inBackground(t.Context(), p)
 		<-q.published
@@ -122,7 +129,7 @@ func TestPublisherNotConfirmed(t *testing.T) {
 		require.ErrorIs(t, <-swallowed, errUnconfirmed)
 		require.Equal(t, patience, time.Since(began))
 		require.ErrorIs(t, <-with, errUnconfirmed)
-		err = <-other
+		err := <-other
 		require.Error(t, err)
 		require.NotErrorIs(t, err, errUnconfirmed)
 		require.True(t, p.over())
@@ -135,9 +142,7 @@ func TestPublisherNotConfirmed(t *testing.T) {
 // TestPublisherPatience: the time to wait doubles up to its most, and is as before once something was confirmed.
 func TestPublisherPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conn, q := dialQuiet(t)
-		p, err := newPublisher(conn, mostPatience)
-		require.NoError(t, err)
+		p, q := quietPublisher(t, mostPatience)
 		first := inBackground(t.Context(), p)
 		q.confirm(<-q.published)
 		require.NoError(t, <-first)
@@ -153,9 +158,7 @@ func TestPublisherPatience(t *testing.T) {
 // TestPublisherBlocked: while the broker is short of something there is no hurry, and it has all its time from then on.
 func TestPublisherBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conn, q := dialQuiet(t)
-		p, err := newPublisher(conn, patience)
-		require.NoError(t, err)
+		p, q := quietPublisher(t, patience)
 		done := inBackground(t.Context(), p)
 		n := <-q.published
 		q.answers <- &frames.ConnectionBlocked{Reason: "low on memory"}
@@ -182,9 +185,7 @@ func TestPublisherBlocked(t *testing.T) {
 // TestPublisherGivenUp: whoever does not want to wait any more does not.
 func TestPublisherGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conn, q := dialQuiet(t)
-		p, err := newPublisher(conn, patience)
-		require.NoError(t, err)
+		p, q := quietPublisher(t, patience)
 		why := errors.New("the job has gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		done := inBackground(ctx, p)
@@ -192,7 +193,7 @@ func TestPublisherGivenUp(t *testing.T) {
 		cancel(why)
 		require.ErrorIs(t, <-done, why)
 		require.False(t, p.over())
-		conn.close()
+		p.line.close()
 		synctest.Wait()
 		close(q.answers)
 	})

@@ -40,6 +40,8 @@ type session struct {
 	publishing sync.Mutex // guards what follows; held while it is opened
 	pub        *publisher // nil: not yet
 	shut       bool
+
+	stuck stuck // jobs that it cannot put into another queue
 }
 
 // connect opens a session and declares what the job needs. The pool closes it.

@@ -105,7 +105,7 @@ type place struct {
 // if the session ended before, so that the job comes again.
 func (p *Pool) publish(it *item, m amqp.Publishing, where func() place) bool {
 	s := it.session
-	at, stuck := where(), p.stuck.job(s)
+	at, stuck := where(), s.handingOn()
 	defer stuck.end()
 	late := time.AfterFunc(confirmLate, func() {
 		if !stuck.waits(lateKind) {

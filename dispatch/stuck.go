@@ -23,44 +23,42 @@ func stuckKind(err error, queue string) string {
 	return ""
 }
 
-// stuck counts a pool's jobs that cannot be handed on, by kind, so that each trouble is told once and not for each job.
+// stuck counts a session's jobs that cannot be handed on, by kind, so that each trouble is told once and not for each job.
 // The zero value has none. Safe for concurrent use.
 type stuck struct {
 	mu    sync.Mutex
 	kinds map[string]*trouble
 }
 
-// trouble is from the first job that waits until all that wait have been handed on, or the session is another one.
+// trouble is from the first job that waits until all that wait have been handed on.
 type trouble struct {
-	session *session
 	waiting int // now
 	all     int // since it began
 }
 
 // stuckJob is one job that is being handed on.
 type stuckJob struct {
-	in       *stuck
 	session  *session
-	troubles []*trouble // that it waits for; guarded by in.mu, as is over
+	troubles []*trouble // that it waits for; guarded by the session's stuck.mu, as is over
 	over     bool
 }
 
-func (w *stuck) job(s *session) *stuckJob { return &stuckJob{in: w, session: s} }
+func (s *session) handingOn() *stuckJob { return &stuckJob{session: s} }
 
 // waits notes that the job has to wait, and reports whether that is to be told.
 func (j *stuckJob) waits(kind string) (first bool) {
-	w := j.in
+	w := &j.session.stuck
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j.over || j.session.over() { // it comes again by the next session
 		return false
 	}
 	t := w.kinds[kind]
-	if t == nil || t.session != j.session {
+	if t == nil {
 		if w.kinds == nil {
 			w.kinds = map[string]*trouble{}
 		}
-		t, first = &trouble{session: j.session}, true
+		t, first = &trouble{}, true
 		w.kinds[kind] = t
 	}
 	if slices.Contains(j.troubles, t) {
@@ -74,8 +72,9 @@ func (j *stuckJob) waits(kind string) (first bool) {
 
 // end notes that the job does not wait any more. It may be called again.
 func (j *stuckJob) end() {
-	j.in.mu.Lock()
-	defer j.in.mu.Unlock()
+	w := &j.session.stuck
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	j.leave()
 }
 
@@ -88,12 +87,12 @@ func (j *stuckJob) leave() {
 
 // handedOn ends the job where a queue has taken it, and returns how many had to wait if none does any more.
 func (j *stuckJob) handedOn(queue string) (all int) {
-	w := j.in
+	w := &j.session.stuck
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	j.leave()
 	for _, kind := range []string{"", lateKind, queue} {
-		if t := w.kinds[kind]; t != nil && t.session == j.session && t.waiting == 0 {
+		if t := w.kinds[kind]; t != nil && t.waiting == 0 {
 			all = max(all, t.all)
 			delete(w.kinds, kind)
 		}

@@ -80,8 +80,8 @@ func TestStuckKinds(t *testing.T) {
 	require.Empty(t, stuckKind(&amqp.Error{Code: amqp.ConnectionForced, Server: true}, "mail.dead"))
 	require.Empty(t, stuckKind(errUnconfirmed, "mail.dead"))
 
-	w, s := &stuck{}, &session{}
-	a, b, other := w.job(s), w.job(s), w.job(s)
+	s := &session{}
+	a, b, other := s.handingOn(), s.handingOn(), s.handingOn()
 	require.True(t, a.waits("mail.dead"))
 	require.False(t, a.waits("mail.dead"), "it is tried again")
 	require.False(t, b.waits("mail.dead"))
@@ -89,15 +89,15 @@ func TestStuckKinds(t *testing.T) {
 	require.Equal(t, 1, other.handedOn("mail.retry.1s"))
 	require.Zero(t, a.handedOn("mail.dead"))
 	require.Equal(t, 2, b.handedOn("mail.dead"))
-	require.Zero(t, w.job(s).handedOn("mail.dead"), "there was nothing")
+	require.Zero(t, s.handingOn().handedOn("mail.dead"), "there was nothing")
 	b.end() // after all that, as it is deferred
 	require.False(t, b.waits("mail.dead"), "it is over")
 
-	c := w.job(s)
+	c := s.handingOn()
 	require.True(t, c.waits(""))
 	c.end()
-	require.False(t, w.job(s).waits(""), "nothing has worked since")
-	next := w.job(&session{})
+	require.False(t, s.handingOn().waits(""), "nothing has worked since")
+	next := (&session{}).handingOn()
 	require.True(t, next.waits(""))
 	require.Equal(t, 1, next.handedOn("mail.dead"))
 }

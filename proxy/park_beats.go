@@ -32,19 +32,9 @@ type heartbeats struct {
 
 func newHeartbeats() *heartbeats {
 	h := &heartbeats{buf: getBuffer(smallBuffer, 0)}
-	h.read = func(fd uintptr) { h.try(syscall.Read, fd, *h.buf) }
-	h.write = func(fd uintptr) { h.try(syscall.Write, fd, h.out) }
+	h.read = func(fd uintptr) { h.n, h.err = once(syscall.Read, fd, *h.buf) }
+	h.write = func(fd uintptr) { h.n, h.err = once(syscall.Write, fd, h.out) }
 	return h
-}
-
-// try reads or writes a socket once. It does not wait: Go's sockets are non-blocking.
-func (h *heartbeats) try(call func(int, []byte) (int, error), fd uintptr, b []byte) {
-	for {
-		if h.n, h.err = call(int(fd), b); !errors.Is(h.err, syscall.EINTR) {
-			h.n = max(h.n, 0)
-			return
-		}
-	}
 }
 
 func (h *heartbeats) release() { putBuffer(h.buf) }

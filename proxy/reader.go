@@ -159,19 +159,22 @@ func (d *reader) tryRead(fd uintptr) bool {
 	if d.buf == nil {
 		d.buf = getBuffer(d.want, 0)
 	}
-	for {
-		d.n, d.err = syscall.Read(int(fd), (*d.buf)[d.w:])
-		if !errors.Is(d.err, syscall.EINTR) {
-			break
-		}
-	}
+	d.n, d.err = once(syscall.Read, fd, (*d.buf)[d.w:])
 	if errors.Is(d.err, syscall.EAGAIN) {
-		d.n, d.err = 0, nil
+		d.err = nil
 		if d.w == 0 {
 			d.release()
 		}
 		return false
 	}
-	d.n = max(d.n, 0)
 	return true
+}
+
+// once reads or writes a socket without waiting, as Go's sockets are, and tries again when it was interrupted. n is 0 if that fails.
+func once(call func(int, []byte) (int, error), fd uintptr, b []byte) (n int, err error) {
+	for {
+		if n, err = call(int(fd), b); !errors.Is(err, syscall.EINTR) {
+			return max(n, 0), err
+		}
+	}
 }

@@ -191,7 +191,7 @@ func (c *Conn) plainDeliver(ch *channel, b []byte, out *Parts, at int) int {
 	}
 	table := c.dir != nil && frames.Frame(b[m.Header:m.Body:m.Body]).HasTable()
 	if a != nil || table {
-		c.rewriteDelivery(ch, a, b, m, out, at)
+		c.rewriteDelivery(ch, a, table, b, m, out, at)
 	}
 	n := m.End
 	s, alike := m.ShapeOf(b, frames.DeliverNumber(b), frames.DeliverExchange(b))
@@ -203,7 +203,7 @@ func (c *Conn) plainDeliver(ch *channel, b []byte, out *Parts, at int) int {
 		out.Add(FromRead, at, at+n)
 	case a != nil && !table: // others of the attachment
 		for alike && !a.ended && ch.plainDown() && s.Next(b[n:]) {
-			c.rewriteDelivery(ch, a, b[n:], m, out, at+n)
+			c.rewriteDelivery(ch, a, table, b[n:], m, out, at+n)
 			n += m.End
 		}
 	}
@@ -211,13 +211,11 @@ func (c *Conn) plainDeliver(ch *channel, b []byte, out *Parts, at int) int {
 }
 
 // rewriteDelivery has the delivery m at the start of b go out under the client's consumer tag, if it is of an attachment (nil: it is not), and with the
-// header that its publisher sent.
-func (c *Conn) rewriteDelivery(ch *channel, a *attachment, b []byte, m frames.Message, out *Parts, at int) {
-	header := frames.Frame(b[m.Header:m.Body:m.Body])
+// header that its publisher sent, if it has a table that tells of one.
+func (c *Conn) rewriteDelivery(ch *channel, a *attachment, table bool, b []byte, m frames.Message, out *Parts, at int) {
 	exchange, key := frames.Shortstr(b, frames.DeliverExchange(b)), frames.Shortstr(b, m.Key)
 	n, before := copyEnd(m), len(c.down)
-	table := c.dir != nil && header.HasTable() // else the rest is copied in one piece
-	front := n
+	front := n // the rest is copied in one piece
 	if table {
 		front = m.Header
 	}
@@ -229,7 +227,7 @@ func (c *Conn) rewriteDelivery(ch *channel, a *attachment, b []byte, m frames.Me
 		c.down = append(c.down, b[:front]...)
 	}
 	if table {
-		down, restored := frames.AppendHeaderRestored(c.down, header, c.restores(exchange, key))
+		down, restored := frames.AppendHeaderRestored(c.down, frames.Frame(b[m.Header:m.Body:m.Body]), c.restores(exchange, key))
 		switch {
 		case restored:
 			c.down = append(down, b[m.Body:n]...)
